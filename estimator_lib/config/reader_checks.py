@@ -36,6 +36,12 @@ def check_reader(path: str, reader: InputReader, needed: bool = True) -> Iterato
             yield Problem(f'{path}.{field}.{index}', 'an empty path.')
     if kind:
         yield from _check_files(path, reader, kind)
+    elif reader.tiles.size:
+        yield Problem(
+            f'{path}.tiles',
+            'records are read as they are; expected a reader of files, or the records of '
+            f'convert-records --tile={reader.tiles.size} and no tiles.',
+        )
     weights, counts = reader.sample_from_datasets_weights, reader.examples_per_batch
     shares = {'sample_from_datasets_weights': weights, 'examples_per_batch': counts}
     for name, values in shares.items():

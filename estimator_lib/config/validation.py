@@ -139,6 +139,12 @@ def _checkpoint_type(rules: ConfigRules, kind: str) -> Iterator[Problem]:
 def _evaluation(config: PipelineConfig, needed: bool) -> Iterator[Problem]:
     for index, reader in enumerate(config.eval_input_reader):
         yield from check_reader(f'eval_input_reader.{index}', reader, needed)
+        if config.eval_config.tiles.size and reader.tiles.size:
+            yield Problem(
+                f'eval_input_reader.{index}.tiles',
+                'eval_config.tiles merges the predictions for tiles of whole images; expected one '
+                'of them.',
+            )
     names = [reader.name for reader in config.eval_input_reader if reader.name]
     for name in sorted(set(names)):
         if names.count(name) > 1:

@@ -29,10 +29,10 @@ from model_fns.datasets.annotations import tiles
 from model_fns.datasets.files import channel_folders, folder_files, image_lists, splits
 from model_fns.datasets.meaning import checks
 from model_fns.datasets.outcomes import Outcome, list_problems
-from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.rotated import tiles as rotated_tiles
 from model_fns.datasets.sources import Item, Problem, Source
 from model_fns.datasets.summaries import Summary, Tile, summarize
+from model_fns.datasets.tiled import items as items_of_tiles
 from model_fns.structures.label_map import LabelMap
 
 log = logging.getLogger('model_fns')
@@ -191,7 +191,8 @@ def make_plan(source: Source, label_map_path: str, output_prefix: str, options: 
         raise errors.DataError(f'{_listed(problems)}{error}') from None
     random.Random(options.seed).shuffle(items)
     if options.tiling is not None:
-        items = _cut_tiles(items, options)  # Tiles of an image stay together: it is decoded once.
+        # Tiles of an image stay together: it is decoded once.
+        items = items_of_tiles.cut(items, options.tiling, options.apply_exif)
     prefixes = _prefixes(output_prefix, [name for name, _ in options.split])
     shares = [share for _, share in options.split] or [1.0]
     paths = [item.path for item in items]  # tiles of an image have the path of the image
@@ -248,29 +249,6 @@ def log_outcome(notes: Sequence[str], problems: Sequence[Problem]) -> None:
         log.warning('%s', note)
     if problems:
         log.warning('left out: %s', sources.describe(problems))
-
-
-def _cut_tiles(items: Sequence[Item], options: Options) -> List[Item]:
-    """Return an item for each tile of each image; unreadable images stay, to be reported later."""
-    cut: List[Item] = []
-    for item in tqdm.tqdm(items, unit='image', desc='sizes', disable=None):
-        try:
-            with tf.io.gfile.GFile(item.path, 'rb') as file:
-                header = image_files.prepare(file.read(), options.apply_exif).header
-        except (errors.DataError, tf.errors.OpError):
-            cut.append(item)
-            continue
-        windows = options.tiling.windows(header.height, header.width)
-        if len(windows) == 1:
-            cut.append(item)
-            continue
-        cut += [
-            dataclasses.replace(
-                item, window=window, source_id=rotated_tiles.tile_name(item.source_id, window)
-            )
-            for window in windows
-        ]
-    return cut
 
 
 def _prefixes(prefix: str, names: Sequence[str]) -> List[str]:
@@ -366,7 +344,6 @@ class Converter:
 
     Attributes:
         channel_folders: of the channels beside the colors.
-        applies_exif: images are rotated as their EXIF orientation says.
     """
 
     def __init__(self, source: Source, classes: LabelMap, options: Options, decodes: bool = True):
@@ -375,9 +352,14 @@ class Converter:
         self._extended = regions.extend(classes, source)
         self._options = options
         self.channel_folders = channel_folders.ChannelFolders(options.additional_channels)
-        self.applies_exif = options.apply_exif
         self._decodes = decodes
         self._tiled = codecs.DecodedImages(self._to_cut)
+
+    @property
+    def tile_rules(self) -> items_of_tiles.Rules:
+        """The options that decide which objects a tile holds."""
+        options = self._options
+        return items_of_tiles.Rules(options.clips, options.apply_exif, options.min_area_inside)
 
     def convert(self, item: Item) -> Outcome:
         """Convert an item to a record, or to the problems for which there is none."""
@@ -401,10 +383,12 @@ class Converter:
         # Not before it is needed: it starts the devices of TensorFlow.
         return codecs.ImageCodec()
 
-    def _decode(self, path: str) -> Tuple[image_files.ImageFile, Optional[np.ndarray]]:
+    def _decode(
+        self, path: str, is_cut: bool
+    ) -> Tuple[image_files.ImageFile, Optional[np.ndarray]]:
         """Read an image in the form of a record, and its pixels: uint8 [height, width, 3].
 
-        There are no pixels (None) where they need not be decoded.
+        There are no pixels (None) where they need not be decoded; an image that is cut has some.
         """
         options = self._options
         image = image_files.prepare(_content(path), options.apply_exif, options.max_pixels)
@@ -412,7 +396,7 @@ class Converter:
         if is_deep and options.bits:
             image = image_files.prepare(self._codec.scale_depth(image.encoded, options.bits))
             is_deep = False
-        if not (is_deep or self._decodes):
+        if not (is_deep or is_cut or self._decodes):
             return image, None
         pixels = self._codec.decode(image.encoded)
         largest = pixels.max(initial=0)
@@ -438,10 +422,7 @@ class Converter:
         num_regions = regions.count_rows(report.num_ignored, self._classes)
         num_objects = len(features.get('image/object/class/label', ())) - num_regions
         cutting = features, pixels, item.window, self._options.min_area_inside
-        if rotated_boxes.KEYS[0] in features:
-            (features, kept), has_classes = rotated_tiles.cut(*cutting), False
-        else:
-            features, kept, has_classes = tiles.cut(*cutting)
+        features, kept, has_classes = tiles.cut(*cutting)
         objects = kept[kept < num_objects].tolist()  # regions to ignore are behind them
         is_written = bool(objects) or has_classes or not self._options.drop_empty_tiles
         return features, Tile(item.path, num_objects, objects, is_written)
@@ -457,7 +438,7 @@ class Converter:
         self, item: Item, report: sources.Report
     ) -> Tuple[records.Features, Optional[np.ndarray]]:
         """Return the features of a whole image, and its pixels."""
-        image, pixels = self._decode(item.path)
+        image, pixels = self._decode(item.path, item.window is not None)
         name = os.path.basename(item.path)
         features = records.image_features(image.encoded, image.header, name, item.source_id)
         features.update(self.channel_folders.features(item.path, image.header))

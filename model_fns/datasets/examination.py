@@ -125,7 +125,7 @@ def read(
                 bar.update()
                 annotation = sizes and _annotation(source, item, sizes, extended, clips)
                 if annotation and annotation.features is not None:
-                    features, _ = ignored_regions.expand(
+                    features, annotation.report.num_ignored = ignored_regions.expand(
                         annotation.features, classes, annotation.report
                     )
                     annotation = annotation._replace(features=features)
@@ -140,6 +140,18 @@ def _header(item: Item, rules: _Rules) -> Optional[_Header]:
             return image_files.read_header(file, rules.apply_exif)
     except (errors.DataError, OSError, ValueError, tf.errors.OpError):
         return None
+
+
+def read_headers(items: Sequence[Item], apply_exif: bool) -> Iterator[Optional[images.ImageHeader]]:
+    """Yield the header of each image; None where it is reported when the item is converted."""
+    rules = _Rules(clips=True, apply_exif=apply_exif)
+    bar = tqdm.tqdm(total=len(items), desc='sizes', unit='image', disable=None)
+    with bar, concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        for start in range(0, len(items), _AT_ONCE):
+            part = items[start : start + _AT_ONCE]
+            for sizes in pool.map(lambda item: _header(item, rules), part):
+                bar.update()
+                yield None if sizes is None else sizes[0]
 
 
 def _annotation(

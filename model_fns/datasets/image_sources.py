@@ -17,9 +17,9 @@ import tensorflow as tf
 from google.protobuf import message
 
 from estimator_lib import errors, texts
-from estimator_lib.commands.inference import Image
 from estimator_lib.data import image_decoding, records
 from estimator_lib.data.image_decoding import ADDITIONAL_CHANNELS
+from estimator_lib.export.inference import Image
 from estimator_lib.export.serving import ENCODED_IMAGE
 from estimator_lib.processes import path_names
 from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat

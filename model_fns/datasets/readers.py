@@ -13,13 +13,15 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.data.file_examples import FileExamples, UnusableFileError
+from estimator_lib.drawing.tiling import default_overlap
 from model_fns.datasets import conversion, examination, sources
 from model_fns.datasets.convert import command
 from model_fns.datasets.files import channel_folders, folder_files
 from model_fns.datasets.formats.reader_fields import FORMATS
 from model_fns.datasets.sources import Item, Problem, Source
+from model_fns.datasets.tiled import items as items_of_tiles
 from model_fns.structures.label_map import LabelMap, LabelMapItem
 from protos import input_reader_pb2, pipeline_pb2, reader_paths
 
@@ -43,6 +45,9 @@ _FIELDS = {
     '--exif=apply': 'options.ignore_exif: false',
     '--boxes=rotated': 'rotated_boxes: true',
     '--from=panoptic': 'panoptic_input_reader',
+    '--tile': 'tiles.size',
+    '--overlap': 'tiles.overlap',
+    '--min_area_inside': 'tiles.min_area_inside',
 }
 # Fields with the names of their flags.
 _SAME_NAMES = (
@@ -205,9 +210,9 @@ def read_annotations(reader: input_reader_pb2.InputReader) -> Iterator[examinati
     """Yield all annotations of a reader of files that can be read; masks are not drawn."""
     for index in range(len(reader_paths.reader_paths(reader)[1])):
         listing = _list_files(reader, index)
-        source, apply_exif = listing.source.undrawn(), listing.converter.applies_exif
-        found = examination.read(source, listing.items, listing.classes, True, apply_exif)
-        yield from (annotation for annotation in found if annotation.features is not None)
+        yield from items_of_tiles.read_annotations(
+            listing.source, listing.items, listing.classes, listing.converter.tile_rules
+        )
 
 
 def forget_listings() -> None:
@@ -284,6 +289,13 @@ def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
         yield '--keep_bits'
     for name in options.ignore_class:
         yield f'--ignore_class={name}'
+    if reader.tiles.size:
+        yield f'--tile={reader.tiles.size}'
+        has_overlap = reader.tiles.HasField('overlap')
+        overlap = reader.tiles.overlap if has_overlap else default_overlap(reader.tiles.size)
+        yield f'--overlap={overlap}'
+        yield f'--min_area_inside={reader.tiles.min_area_inside:g}'
+        yield f'--empty_tiles={"drop" if reader.tiles.drop_empty else "keep"}'
     count = len(options.additional_channel_path) // len(message.image_path)
     for path in options.additional_channel_path[index * count : (index + 1) * count]:
         yield f'{channel_folders.FLAG}={path}'
@@ -316,8 +328,14 @@ def _list_once(
         if not items:
             raise errors.DataError(f'options.split gives no image to the part {part!r}.')
     _log_once(tuple(plan.notes), tuple(plan.problems))
-    named = (arguments.images, arguments.annotations, arguments.list, part)
+    tiles = options.tiling and 'tiles of {} pixels that share {}'.format(*options.tiling)
+    named = (arguments.images, arguments.annotations, arguments.list, part, tiles)
     converter = conversion.Converter(source, plan.classes, options, decodes=False)
+    if options.drop_empty_tiles:
+        items = items_of_tiles.without_empty(source, items, plan.classes, converter.tile_rules)
+        if not items:
+            raise errors.DataError('no tile holds an object; expected tiles.drop_empty: false.')
+    _log_tiles(arguments.images, items, tiles)
     return _Listing(
         name=', '.join(filter(None, named)),
         source=source,
@@ -327,6 +345,14 @@ def _list_once(
         problems=plan.problems,
         contents=_contents(source, items, arguments.annotations, converter.channel_folders),
     )
+
+
+def _log_tiles(place: str, items: Sequence[Item], tiles: Optional[str]) -> None:
+    """Log how many tiles images have been cut into."""
+    cut = [item.path for item in items if item.window is not None]
+    if cut:
+        text = '%s: %d %s, of %s'
+        log.info(text, place, len(cut), tiles, texts.counted(len(set(cut)), 'image'))
 
 
 # A label map that is written makes another listing of the same files.
@@ -339,7 +365,12 @@ def _contents(
     annotations: str,
     channels: channel_folders.ChannelFolders,
 ) -> List[Tuple[str, int]]:
-    """Return names and sizes of the files of a data set; a size is -1 where there is no file."""
+    """Return names and sizes of the files of a data set; a size is -1 where there is no file.
+
+    Beside the files, tiles have a name and the size 0: other tiles are other examples.
+    """
+    cut = [item.source_id for item in items if item.window is not None]
+    items = list({item.path: item for item in items}.values()) if cut else items
     paths = [item.path for item in items]
     paths += filter(None, (source.annotation_path(item) for item in items))
     for item in items:
@@ -349,7 +380,8 @@ def _contents(
         paths.append(annotations)
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         sizes = list(pool.map(_size, paths))
-    return [(os.path.basename(path), size) for path, size in zip(paths, sizes)]
+    named = [(os.path.basename(path), size) for path, size in zip(paths, sizes)]
+    return named + [(name, 0) for name in cut]
 
 
 def _size(path: str) -> int:

@@ -1,8 +1,8 @@
-"""Records of the tiles of large images with axis-aligned boxes, masks or classes of pixels."""
+"""Records of the tiles of large images with boxes, masks or classes of pixels."""
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Sequence, Tuple
 
 import numpy as np
 
@@ -10,10 +10,12 @@ from estimator_lib import errors
 from estimator_lib.drawing.tiling import Window
 from model_fns.datasets import codecs, records
 from model_fns.datasets.annotations import class_maps
+from model_fns.datasets.rotated import boxes as rotated_boxes
 from model_fns.datasets.rotated import tiles as rotated_tiles
 from model_fns.structures import id_images
 
 _SIDES = tuple(f'image/object/bbox/{side}' for side in ('ymin', 'xmin', 'ymax', 'xmax'))
+_ROTATED = rotated_boxes.KEYS[0]
 _LABELS = 'image/object/class/label'
 _IS_CROWD = 'image/object/is_crowd'
 _PER_OBJECT = (
@@ -34,8 +36,8 @@ def cut(
 ) -> Tuple[records.Features, np.ndarray, bool]:
     """Cut the record of a tile.
 
-    Objects are clipped at the tile's border, with their masks. Keypoints outside of the tile
-    become unlabeled.
+    Objects are clipped at the tile's border, with their masks; rotated boxes are not. Keypoints
+    outside of the tile become unlabeled.
 
     Args:
         features: of the whole image.
@@ -56,10 +58,9 @@ def cut(
             'a label of a whole image is not one of its tiles; leave out --tile.'
         )
     made, _ = rotated_tiles.crop_image(features, pixels, window)
-    kept = np.zeros([0], np.int64)
+    objects, kept = cut_objects(features, pixels.shape[:2], window, least)
+    made.update(objects)
     has_classes = False
-    if _LABELS in features:
-        kept = _cut_objects(features, made, (pixels.shape[0], pixels.shape[1]), window, least)
     if _CLASSES in features:
         classes = _crop(features[_CLASSES], window)
         made.update(class_maps.class_features(classes))
@@ -71,18 +72,29 @@ def cut(
     return made, kept, has_classes
 
 
-def _cut_objects(
-    features: records.Features,
-    made: records.Features,
-    shape: Tuple[int, int],
-    window: Window,
-    least: float,
-) -> np.ndarray:
-    """Add the objects of a tile to its features; return their indices in the image."""
+def cut_objects(
+    features: records.Features, size: Sequence[int], window: Window, least: float
+) -> Tuple[records.Features, np.ndarray]:
+    """Cut the objects of a tile, without its pixels.
+
+    Args:
+        features: of the whole image; those without objects give none.
+        size: height and width of it in pixels.
+        window: of the tile.
+        least: as in `cut`.
+
+    Returns:
+        The features of the objects; and their indices in the image.
+    """
+    if _ROTATED in features:
+        return rotated_tiles.cut_boxes(features, size, window, least)
+    made: records.Features = {}
+    if _LABELS not in features:
+        return made, np.zeros([0], np.int64)
     origin = np.tile([window.top, window.left], 2)
     ends = np.tile([window.height, window.width], 2)
     sides = np.stack([np.asarray(features[key], np.float64) for key in _SIDES], axis=1)
-    boxes = sides * np.tile(shape, 2) - origin
+    boxes = sides * np.tile(size, 2) - origin
     clipped = np.clip(boxes, 0, ends)
     areas, inside = _areas(boxes), _areas(clipped)
     # A crowd is a region to ignore, however little of it is in the tile.
@@ -108,15 +120,15 @@ def _cut_objects(
         area = np.asarray(features['image/object/area'], np.float64)[kept]
         made['image/object/area'] = (area * fractions).astype(np.float32)
     if f'{_KEYPOINT}/num' in features:
-        _cut_keypoints(features, made, kept, shape, window)
-    return kept
+        _cut_keypoints(features, made, kept, size, window)
+    return made, kept
 
 
 def _cut_keypoints(
     features: records.Features,
     made: records.Features,
     kept: np.ndarray,
-    shape: Tuple[int, int],
+    size: Sequence[int],
     window: Window,
 ) -> None:
     """Add the keypoints of the kept objects to the features of a tile."""
@@ -125,8 +137,8 @@ def _cut_keypoints(
         name: np.asarray(features[f'{_KEYPOINT}/{name}'], np.float64).reshape(count, -1)[kept]
         for name in ('x', 'y', 'visibility')
     }
-    x = (rows['x'] * shape[1] - window.left) / window.width
-    y = (rows['y'] * shape[0] - window.top) / window.height
+    x = (rows['x'] * size[1] - window.left) / window.width
+    y = (rows['y'] * size[0] - window.top) / window.height
     is_labeled = (rows['visibility'] > 0) & (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
     for name, values in (('x', x), ('y', y)):
         made[f'{_KEYPOINT}/{name}'] = np.where(is_labeled, values, 0).astype(np.float32).ravel()

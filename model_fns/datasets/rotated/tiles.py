@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Tuple
+from typing import Sequence, Tuple
 
 import numpy as np
 
@@ -64,10 +64,25 @@ def cut(
             their center. Crowds stay where it holds any of them. One whose center is outside
             becomes the smallest box around its part.
     """
+    made, _ = crop_image(features, pixels, window)
+    box_features, kept = cut_boxes(features, pixels.shape[:2], window, least)
+    return {**made, **box_features}, kept
+
+
+def cut_boxes(
+    features: records.Features, size: Sequence[int], window: Window, least: float
+) -> Tuple[records.Features, np.ndarray]:
+    """Cut the boxes of a tile, without its pixels; the arguments and results are those of `cut`.
+
+    Args:
+        features: of the whole image, with rotated boxes.
+        size: height and width of it.
+        window: of the tile.
+        least: as in `cut`.
+    """
     top, left, height, width = window
-    made, header = crop_image(features, pixels, window)
     numbers = np.stack([features[key] for key in rotated_boxes.KEYS], axis=1)
-    boxes = rotated_rectangles.from_record(numbers, *pixels.shape[:2])
+    boxes = rotated_rectangles.from_record(numbers, *size)
     boxes[:, :2] -= [top, left]
     is_region = np.asarray(features.get('image/object/is_crowd', np.zeros([len(boxes)])), bool)
     tile = np.array([[0, 0], [0, width], [height, width], [height, 0]], np.float64)
@@ -76,14 +91,15 @@ def cut(
     for index in kept[~has_center[kept]]:  # records refuse boxes with a center outside
         part = rotated_overlaps.intersection(rotated_rectangles.corners(boxes[index]), tile)
         boxes[index] = rotated_rectangles.smallest_around(part)
+    header = images.ImageHeader('png', height, width)
     names = [features['image/object/class/text'][index] for index in kept]
-    box_features = {
+    made = {
         **rotated_boxes.box_features(
             boxes[kept], features['image/object/class/label'][kept], names, header
         ),
         **{key: features[key][kept] for key in _PER_BOX if key in features},
     }
-    return {**made, **box_features}, kept
+    return made, kept
 
 
 def _kept(

@@ -1,0 +1,1 @@
+"""Tiles of the images of a data set."""
