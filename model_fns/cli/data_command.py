@@ -165,7 +165,8 @@ def create_recipe(options: RunOptions, folder: str) -> Tuple[Recipe, List[str]]:
 
     recipe, seconds = _decide_size(decide, module, wishes)
     batch_size = recipe.config.train_config.batch_size
-    plan = decisions.schedule(wishes, len(facts.train), batch_size, seconds)
+    num_examples = recipe.num_examples or len(facts.train)
+    plan = decisions.schedule(wishes, num_examples, batch_size, seconds)
     recipe.decide(*decisions.schedule_decisions(plan, wishes.minutes, module.SCHEDULED_RATE))
     _apply_settings(recipe, options.set)
     for warning in recipe.warnings:

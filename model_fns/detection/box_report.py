@@ -284,8 +284,8 @@ def input_warnings(model: Detector, records: Sequence[Record]) -> List[str]:
     small = decisions.small_objects(sides)
     if small:
         warnings.append(
-            f'{small}: expected a larger image_resizer, or tiles (convert-records --tile, and '
-            '--mode=predict --tile)'
+            f'{small}: expected a larger image_resizer, or tiles (of a reader of files or '
+            'convert-records --tile; eval_config.tiles; --mode=predict --tile)'
         )
     return warnings
 

@@ -14,7 +14,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.distribution import half_types
-from model_fns.detection import anchor_proposal, box_report
+from model_fns.detection import anchor_proposal, box_report, recipe_tiles
 from model_fns.detection.metrics.keypoint_similarity import COCO_SIGMAS
 from model_fns.detection.networks import torchvision_weights
 from model_fns.recipes import decisions
@@ -22,6 +22,7 @@ from model_fns.recipes.decisions import Wishes
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Decision, Recipe
 from model_fns.structures.label_map import LabelMap
+from protos import reader_paths
 
 _LARGEST = 640  # pixels of a side that is not asked for: memory and time of a first run
 _USUAL_SIDE = 256.0
@@ -121,11 +122,17 @@ def decide(
     recipe.decide(Decision(f'{model}.num_classes', classes))
     pretrained = _is_pretrained(recipe)
     side = _PRETRAINED_SIDE if pretrained else family.usual_side
+    whole = facts
+    if task in recipe_tiles.TASKS:
+        facts = _decide_tiles(recipe, facts, wishes.size, side)
     recipe.decide(*_size_decisions(model, task, facts, wishes, side))
     adapts = task == 'detection' and not pretrained and _suits_adaptive_matcher(recipe, facts)
     if adapts:
         recipe.decide(*_assignment_decisions(model))
     recipe.decide(*_room_decisions(recipe, name, facts))
+    if facts is not whole:
+        most = max(whole.most_objects(), _LEAST_DETECTIONS)
+        recipe.decide(Decision('eval_input_reader.0.max_number_of_boxes', most))
     recipe.decide(*_augmentation(recipe, task, facts, mirrored))
     if not pretrained:
         recipe.decide(*_optimization(recipe, task))
@@ -136,6 +143,32 @@ def decide(
     if not (task == 'rotated' or pretrained or adapts):  # facts have axis-aligned boxes only
         recipe.decide(*_anchor_decisions(recipe, facts))
     recipe.warnings += list_warnings(recipe, facts)
+
+
+def _decide_tiles(recipe: Recipe, facts: Facts, size: Optional[int], usual: float) -> Facts:
+    """Decide whether images are cut; return the facts of what training sees.
+
+    The time that there is does not count: a larger input of whole images costs more than tiles.
+
+    Args:
+        recipe: with the readers.
+        facts: of whole images.
+        size: longer side of the input that the user asks for; None: none.
+        usual: root of the area of the input for few minutes.
+    """
+    if not reader_paths.files_kind(recipe.config.train_input_reader):
+        return facts  # records are cut when they are converted
+    side, _ = input_side(facts.sides(), usual, None, facts.typical_size())
+    if size is not None:
+        side = float(np.sqrt(np.prod(decisions.shape_of_input(side, facts.aspect(), 1, size))))
+        usual = float(size)
+    choice = recipe_tiles.choose(facts, side, usual)
+    if choice is None:
+        return facts
+    recipe.decide(*recipe_tiles.decisions(choice))
+    tiled = facts.in_tiles(choice.tiling, recipe_tiles.LEAST_INSIDE)
+    recipe.num_examples = len(tiled.train)
+    return tiled
 
 
 def input_side(
@@ -319,7 +352,10 @@ def improve(recipe: Recipe, facts: Facts) -> None:
         facts: of the data.
     """
     name = recipe.config.model.WhichOneof('model')
+    reader = recipe.config.train_input_reader
     if getattr(recipe.config.model, name).image_resizer.HasField('fixed_shape_resizer'):
+        if not (reader.tiles.size or reader.num_keypoints):  # else they are cut, or cannot be
+            facts = _decide_tiles(recipe, facts, None, network_side(recipe))
         height, width = network_size(recipe)
         side = float(np.sqrt(height * width))
         aspects = [image.size[1] / image.size[0] for image in facts.train]
@@ -385,8 +421,9 @@ def list_warnings(recipe: Recipe, facts: Facts) -> List[str]:
     side = max(height, width)
     if largest > _FAR_LARGER * side:
         return [
-            f'{small}, and images have up to {largest}: convert-records --tile={side} makes tiles '
-            'to train on, and --mode=predict --tile merges what is found in them'
+            f'{small}, and images have up to {largest}: tiles of {side} of the training reader '
+            '(of records: convert-records --tile) and of eval_config show them larger, and '
+            '--mode=predict --tile merges what is found in them'
         ]
     return [f'{small}; a larger --size shows more of them']
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from google.protobuf import message
 
 from estimator_lib import errors
+from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import examination, readers
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
@@ -34,6 +35,34 @@ class ImageFacts(NamedTuple):
     labels: Sequence[str] = ()
 
 
+def _cut(image: ImageFacts, tiling: Tiling, least: float) -> List[ImageFacts]:
+    """Return the facts of the tiles of an image that hold objects; of an image that fits, its own.
+
+    Args:
+        image: of the whole image.
+        tiling: the tiles.
+        least: objects are in a tile that holds at least this part of their area.
+    """
+    windows = tiling.windows(*image.size)
+    if len(windows) < 2:
+        return [image]
+    boxes = image.boxes * np.tile(image.size, 2)
+    areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+    found = []
+    for window in windows:
+        ends = np.tile(window[2:], 2)
+        clipped = np.clip(boxes - np.tile(window[:2], 2), 0, ends)
+        inside = np.prod(clipped[:, 2:] - clipped[:, :2], axis=1)
+        kept = (inside >= (least - 1e-6) * areas) & (inside > 0)
+        if kept.any():
+            is_named = len(image.labels) == len(boxes)
+            labels = [image.labels[k] for k in np.flatnonzero(kept)] if is_named else image.labels
+            found.append(
+                ImageFacts((window.height, window.width), clipped[kept] / ends, tuple(labels))
+            )
+    return found
+
+
 class Facts(NamedTuple):
     """Facts of a data set.
 
@@ -52,6 +81,14 @@ class Facts(NamedTuple):
     def all(self) -> List[ImageFacts]:
         """Return the facts of all images."""
         return [*self.train, *self.evaluation]
+
+    def in_tiles(self, tiling: Tiling, least: float) -> Facts:
+        """Return the facts of tiles with objects in place of images; see `_cut`."""
+        train, evaluation = (
+            [tile for image in images for tile in _cut(image, tiling, least)]
+            for images in (self.train, self.evaluation)
+        )
+        return self._replace(train=train, evaluation=evaluation)
 
     def num_objects(self) -> int:
         """Return the number of boxes of all images."""

@@ -5,6 +5,7 @@ import zipfile
 
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 import model_fns
 from estimator_lib import config as config_lib
@@ -12,6 +13,8 @@ from estimator_lib import errors
 from estimator_lib.commands import step_times
 from model_fns.cli import data_command, flag_definitions, front_door
 from model_fns.cli.run_options import RunOptions
+from model_fns.datasets import readers
+from model_fns.recipes import facts
 from tests.model_fns.datasets.recognition import public_layouts as public
 
 POLYGON = '0 0.1 0.1 0.9 0.2 0.5 0.9'
@@ -138,6 +141,27 @@ def test_settings_count_before_steps_are_timed_and_after_all_decisions(tmp_path,
     assert '# As --set asks for.\n  num_steps: 7' in text
     with pytest.raises(errors.UserError, match='is there already; change it, or use another'):
         front_door.run(options_of(tmp_path, set=('train_config.num_steps=8',)))
+
+
+def test_large_images_with_small_objects_are_cut_into_tiles(tmp_path):
+    """Of each image of 1600 x 900 one object of 0.02 of the sides."""
+    public.write_yolo(tmp_path / 'set', line='0 0.5 0.5 0.02 0.02')
+    for path in (tmp_path / 'set').rglob('*.png'):
+        Image.new('RGB', (1600, 900)).save(path)
+    front_door.run(options_of(tmp_path, epochs=4))
+    path = tmp_path / 'run' / 'pipeline.config'
+    config = config_lib.load_pipeline_config(str(path))
+    model_fns.validate(config)
+    reader, tiles = config.train_input_reader, config.eval_config.tiles
+    # Objects of 24 pixels: they have 24 of 256 in tiles of 256, which share 64.
+    assert (reader.tiles.size, reader.tiles.overlap, reader.tiles.drop_empty) == (256, 64, True)
+    assert (tiles.size, tiles.overlap) == (256, 64)
+    assert 'Images have about 1600 x 900 pixels' in path.read_text()
+    # Training counts the tiles with objects: 4 epochs in batches of 4.
+    count = len(facts.collect(reader, config.eval_input_reader[0]).train)
+    assert config.train_config.num_steps == count == len(readers.open_files(reader, 0))
+    # The config alone says what is evaluated and trained on.
+    front_door.run(RunOptions(mode='check', pipeline_config_path=str(path)))
 
 
 def test_names_with_sides_are_not_mirrored(tmp_path):

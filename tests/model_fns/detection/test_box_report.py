@@ -230,6 +230,7 @@ def test_inputs_that_squeeze_images_and_small_boxes_have_remedies():
         "all 2 images are about 1.00:1, and the network's input is 2.00:1: objects are squeezed; "
         'fixed_shape_resizer { height: 64 width: 64 } has the shape of the images',
         '50% of the boxes have less than 10 pixels at the input: expected a larger image_resizer, '
-        'or tiles (convert-records --tile, and --mode=predict --tile)',
+        'or tiles (of a reader of files or convert-records --tile; eval_config.tiles; '
+        '--mode=predict --tile)',
     ]
     assert not warn((30, 60), large, large)
