@@ -34,8 +34,8 @@ from estimator_lib.evaluation import (
     tiles,
     watching,
 )
+from estimator_lib.evaluation.evaluated_predictor import EvaluatedPredictor
 from estimator_lib.export import export_policies, exported_model, serving
-from estimator_lib.export.evaluated_predictor import EvaluatedPredictor
 from estimator_lib.export.exported_file import ExportedFile, FilePredictor
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.hooks import progress

@@ -11,7 +11,7 @@ import tensorflow as tf
 from estimator_lib import tf_estimator
 from estimator_lib.data import inputs
 from estimator_lib.drawing.tiling import Tiling
-from estimator_lib.export.evaluated_predictor import EvaluatedPredictor
+from estimator_lib.evaluation.evaluated_predictor import EvaluatedPredictor
 from estimator_lib.export.exported_file import ExportedFile
 from estimator_lib.export.exported_model import RestoringPredictor
 from estimator_lib.graphs import evaluation, losses

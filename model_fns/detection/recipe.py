@@ -14,10 +14,11 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.distribution import half_types
-from model_fns.detection import anchor_proposal, box_report, recipe_tiles
+from model_fns.detection import anchor_proposal, box_report
 from model_fns.detection.metrics.keypoint_similarity import COCO_SIGMAS
 from model_fns.detection.networks import torchvision_weights
 from model_fns.recipes import decisions
+from model_fns.recipes import tiles as recipe_tiles
 from model_fns.recipes.decisions import Wishes
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Decision, Recipe

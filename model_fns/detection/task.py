@@ -178,7 +178,7 @@ class DetectionTask(Task):
             }
         resizer: inputs.Resizer = self._model.resizer
         if mode != ModeKeys.TRAIN and self._tile_size and self._reader.mask_type is not None:
-            resizer = image_resizers.SmallImageResizer(resizer, self._tile_size)
+            resizer = image_resizers.SmallImageResizer(self._model.resizer, self._tile_size)
         return self._reader.prepare(example, resizer, mode)
 
     def batch_spec(self) -> BatchSpec:

@@ -90,12 +90,13 @@ def test_checkpoint_and_file_have_the_same_detections_of_tiles(tmp_path):
 def test_what_has_no_tiles_is_refused_in_a_sentence(tmp_path, capsys):
     run = tmp_path / 'run'
     path = tiny_data.write_all(tmp_path)
-    flags = ['--mode=evaluate', f'--model_dir={run}', f'--pipeline_config_path={path}']
-    assert front_door(*flags, '--tile=64', '--checkpoint_path=none') == 2
+    flags = [f'--model_dir={run}', f'--pipeline_config_path={path}']
+    check = '--mode=check', *flags, '--set=eval_config.tiles.size=64'
+    assert front_door(*check) == 2
     assert 'a label of a whole image is not one of its tiles' in capsys.readouterr().err
-    path = tiny_segmentation.write_all(tmp_path, tiny_segmentation.ALL_HEADS)
-    assert front_door('--mode=check', *flags[1:], '--set=eval_config.tiles.size=64') == 2
+    tiny_segmentation.write_all(tmp_path, tiny_segmentation.ALL_HEADS)
+    assert front_door(*check) == 2
     said = capsys.readouterr().err
     assert 'eval_config.tiles (--tile): the metrics of this segmentation model need' in said
-    assert front_door(*flags, '--overlap=64') == 2
+    assert front_door('--mode=evaluate', *flags, '--overlap=64') == 2
     assert '--overlap has no effect without --tile' in capsys.readouterr().err

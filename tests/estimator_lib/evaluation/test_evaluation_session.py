@@ -54,7 +54,7 @@ def test_each_checkpoint_gets_the_numbers_of_a_fresh_graph(run, tmp_path):
     estimator = training.create_estimator(Drawn(), config, str(tmp_path))
     input_fn = evaluators.evaluation_sets(Drawn(), config)[0].input_fn
     build = evaluation.create_evaluation_fn(Drawn(), config)
-    kept = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
+    kept = evaluation_session.EvaluationSession(build, input_fn, estimator.config)
     for step in (4, 2, 6, 2):
         path = str(folder / f'model.ckpt-{step}')
         values = kept.evaluate(path)
@@ -97,7 +97,7 @@ def test_nothing_grows_over_twenty_evaluations(run, tmp_path, request):
     estimator = training.create_estimator(Drawn(), config, str(tmp_path))
     input_fn = evaluators.evaluation_sets(Drawn(), config)[0].input_fn
     build = evaluation.create_evaluation_fn(Drawn(), config)
-    kept = evaluation_session.EvaluationSession(build, estimator.config, input_fn)
+    kept = evaluation_session.EvaluationSession(build, input_fn, estimator.config)
     graph = kept._session.graph
     # Only objects of these evaluations are counted and collected, not those of other tests.
     gc.freeze()

@@ -6,6 +6,7 @@ import pytest
 
 from estimator_lib import errors, tf_estimator, training
 from estimator_lib.evaluation import evaluators
+from protos import pipeline_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
 
@@ -70,10 +71,13 @@ def test_all_training_examples_are_evaluated_on_whatever_training_drops(config, 
 
 
 def test_metrics_that_can_be_asked_for():
-    assert evaluators.metric_names(Line()) == [
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    assert evaluators.metric_names(Line(), config) == [
         'error',
         'loss',
         'Loss/squared',
         'Loss/regularization_loss',
         'Loss/total_loss',
     ]
+    config.eval_config.tiles.size = 64  # there are no losses of tiles
+    assert evaluators.metric_names(Line(), config) == ['error']

@@ -150,6 +150,7 @@ def test_masks_are_compared_at_the_size_of_the_image(tmp_path):
             task = build_task(config, 'evaluate')
             serialized = next(tf.compat.v1.io.tf_record_iterator(f'{tmp_path}/val.tfrecord'))
             _, labels = task.prepare(task.decode(tf.constant(serialized)), 'eval')
+            session.run(tf.compat.v1.tables_initializer())
             images[tile] = session.run(tf.shape(labels[fields.MASKS])).tolist()
     assert images[64] == [len(PLACES), *SIZE]
     assert images[200][1:] != list(SIZE)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from estimator_lib.drawing.tiling import Tiling
-from model_fns.detection import recipe_tiles
+from model_fns.recipes import tiles as recipe_tiles
 from model_fns.recipes.facts import Facts, ImageFacts
 
 SIZE = (1080, 1920)
