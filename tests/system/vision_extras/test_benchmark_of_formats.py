@@ -27,10 +27,10 @@ def test_a_benchmark_has_a_row_for_each_format(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(benchmark, 'list_writers', lambda: writers)
     assert front_door('--mode=benchmark', f'--model_dir={classifier}') == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines[0][:2] == ['export', 'accuracy']
-    assert [line[0] for line in lines[1:4]] == ['checkpoint', 'saved_model', 'tflite']
+    assert lines[0][:2] == ['metric:', 'accuracy;'] and lines[1][:2] == ['export', 'metric']
+    assert [line[0] for line in lines[2:5]] == ['checkpoint', 'saved_model', 'tflite']
     expected = json.loads(evaluated_before)['0']['accuracy']
-    assert [float(line[1].rstrip('*')) for line in lines[1:4]] == pytest.approx(
+    assert [float(line[1].rstrip('*')) for line in lines[2:5]] == pytest.approx(
         [expected] * 3, abs=1e-4
     )
     assert (classifier / 'metrics.json').read_text() == evaluated_before
