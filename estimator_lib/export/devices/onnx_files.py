@@ -140,9 +140,10 @@ class OnnxWriter(DeviceWriter):
             image = graph.input()
             outputs = graph.add_evaluated(image, self.ops, with_intermediates=True)
         model = _converted(built.as_graph_def(), image, outputs)
-        onnx_ops.hide_outputs(model, INTERMEDIATE)
         if quantize == FLOAT16:
+            # Before values are hidden: they are float32, as outputs are.
             model = _in_float16(model)
+        onnx_ops.hide_outputs(model, INTERMEDIATE)
         node = graph.deployable.plugin_node()
         if node is not None:
             onnx_ops.append_plugin(model, node)

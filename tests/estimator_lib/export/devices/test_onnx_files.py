@@ -144,6 +144,27 @@ def test_a_resized_image_has_a_valid_form_in_float16(tmp_path):
     np.testing.assert_allclose(onnx_files.OnnxModel(path).run(image)['y'], expected, atol=0.25)
 
 
+class Shown(Graph):
+    """A graph that is compared by a value between its input and its output too."""
+
+    def intermediates(self, raw):
+        return {'pixels': raw['pixels']}
+
+
+@writes
+def test_values_that_are_compared_are_float32_in_float16(tmp_path):
+    graph = Shown(lambda raw: {'y': raw * 2.0}, 'y').static()
+    path = str(tmp_path / 'model.onnx')
+    writer = onnx_files.OnnxWriter()
+    writer.convert(graph, path, 'float16')
+    found = writer.load_checked(graph, path).run(np.full([1, SIZE, SIZE, 4], 3, np.float32))
+    assert {name: (value.dtype.name, value.max()) for name, value in found.items()} == {
+        'y': ('float32', 6.0),
+        'intermediate/pixels': ('float32', 3.0),
+    }
+    assert list(writer.load(path).about['outputs']) == ['y']
+
+
 def test_a_network_that_was_trained_for_int8_is_refused_in_float16(tmp_path):
     graph = Graph(lambda pixels: {'y': pixels}, 'y').static()._replace(is_quantized=True)
     with pytest.raises(errors.UserError, match='--quantize=float16: the model was trained for int'):
