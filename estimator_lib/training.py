@@ -246,8 +246,6 @@ def measure_file(
     first.CopyFrom(config)
     del first.eval_input_reader[1:]
     first.eval_config.num_visualizations = 0
-    with tempfile.TemporaryDirectory() as folder:
-        (expected,) = evaluate(task, first, folder, checkpoint).values()
     (values,) = evaluate_file(task, first, path).values()
     name = evaluating.main_metric(task, config, values)
     is_higher = metric_choices.direction(config, name)
@@ -256,6 +254,8 @@ def measure_file(
             f'--max_loss: whether larger values of the metric {name!r} are better is not known; '
             'expected export_config.best with metric and higher_is_better.'
         )
+    with tempfile.TemporaryDirectory() as folder:
+        (expected,) = evaluate(task, first, folder, checkpoint).values()
     return agreement.MetricPair(name, is_higher, expected[name], values[name])
 
 

@@ -114,9 +114,9 @@ def compare(fingerprints: Mapping[str, Sequence[Fingerprint]]) -> List[str]:
     Args:
         fingerprints: by the names of readers, as `named_readers` has them; those of training first.
     """
-    training, *evaluations = fingerprints.values()
+    (_, training), *evaluations = fingerprints.items()
     warnings = []
-    for title, evaluation in zip(list(fingerprints)[1:], evaluations):
+    for title, evaluation in evaluations:
         shared = find_shared(training, evaluation)
         if not shared:
             continue

@@ -100,7 +100,8 @@ def prepare(options: RunOptions) -> bool:
     recipe, lines = create_recipe(options, os.path.join(folder, _FOLDER))
     command_text = json.dumps(command, indent=1, sort_keys=True) + '\n'
     config_files.write_text(command_text, os.path.join(folder, _FOLDER, _COMMAND_FILE))
-    flags = ' '.join(f'--{name}={shlex.quote(str(value))}' for name, value in command.items())
+    given = [*command.items(), *(('set', setting) for setting in options.set)]
+    flags = ' '.join(f'--{name}={shlex.quote(str(value))}' for name, value in given)
     heading = [f'Written by {environment.FRONT_DOOR} {flags}.', *lines, _USE]
     path = os.path.join(folder, config_lib.PIPELINE_CONFIG_NAME)
     config_files.write_text(recipe.text(heading), path)
@@ -178,7 +179,7 @@ def _apply_settings(recipe: Recipe, settings: Sequence[str]) -> None:
     """Set the fields that `--set` names, over what was decided."""
     for setting in settings:
         field_settings.apply_setting(recipe.config, setting)
-        recipe.reasons[setting.partition('=')[0]] = 'As --set asks for'
+        recipe.set_reason(setting.partition('=')[0].strip(), 'As --set asks for')
 
 
 def write_improved(config: pipeline_pb2.TrainEvalPipelineConfig, path: str) -> None:

@@ -59,6 +59,18 @@ class Recipe:
             if reason:
                 self.reasons[path] = reason
 
+    def set_reason(self, path: str, reason: str) -> None:
+        """Give a field a reason in place of its own and of those of the fields in it.
+
+        Args:
+            path: of the field; an element of a list has the reasons of the list.
+            reason: a sentence without its period.
+        """
+        path = '.'.join(part for part in path.split('.') if not part.isdecimal())
+        for known in [each for each in self.reasons if each.startswith(f'{path}.')]:
+            del self.reasons[known]
+        self.reasons[path] = reason
+
     def text(self, heading: Sequence[str]) -> str:
         """Return the text of the config.
 

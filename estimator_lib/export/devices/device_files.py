@@ -164,6 +164,8 @@ class DeviceWriter(Writer[DeviceModel]):
         """Build the network of constants, and the images for quantization."""
         task, config = source.task, source.config
         quantize = self._resolve_arithmetic(config)
+        if self.max_loss is not None and source.measure is None:
+            raise errors.UserError('max_loss needs an evaluation: pass measure to export().')
         deployable = self.wrap_network(task.deployable(self.ops, self.task_options))
         self.check()
         representative: List[np.ndarray] = []
@@ -195,15 +197,18 @@ class DeviceWriter(Writer[DeviceModel]):
         # What is rounded differs by a step where numbers differ by rounding.
         arithmetic = INT8 if graph.is_quantized else model.quantize
         parts = deployable.agreement(expected, computed, exact=arithmetic == NONE)
-        pair = None if self.max_loss is None else _measure(source, path)
-        least = _LEAST_AGREEMENT[arithmetic] if pair is None else 0.0
+        least = _LEAST_AGREEMENT[arithmetic] if self.max_loss is None else 0.0
+        metric: Dict[str, Any] = {}
         try:
             agreement.require_change(expected, computed, path)
             agreement.require(parts, least, path, str(sample))
-            if pair is not None:
+            if self.max_loss is not None:
+                assert source.measure is not None  # checked before the conversion
+                pair = source.measure(path)
                 agreement.require_metric(pair, self.max_loss, path)
+                metric = {'metric': {**pair._asdict(), 'max_loss': self.max_loss}}
         except errors.UserError as error:
-            raise errors.UserError('\n'.join([str(error), *self.explain(model)])) from error
+            raise errors.UserError('\n'.join([str(error), *self._list_worst(model)])) from error
         return {
             'quantize': model.quantize,
             'quantization_aware': graph.is_quantized,
@@ -214,9 +219,17 @@ class DeviceWriter(Writer[DeviceModel]):
                 'outputs': parts,
                 'largest_differences': deployable.largest_differences(expected, computed),
             },
-            **({} if pair is None else {'metric': {**pair._asdict(), 'max_loss': self.max_loss}}),
+            **metric,
             **artifacts.describe_file(path),
         }
+
+    def _list_worst(self, model: DeviceModel) -> Sequence[str]:
+        """Return `explain`, or nothing where that fails: the refusal counts, not its cause."""
+        try:
+            return self.explain(model)
+        except errors.UserError as error:
+            log.warning('the tensors of the file are not compared: %s', errors.first_line(error))
+            return ()
 
     def finish(self, model: DeviceModel, source: Source, folder: str) -> None:
         """Write the program that predicts images with the file, and run it."""
@@ -258,22 +271,12 @@ class DeviceWriter(Writer[DeviceModel]):
                     f'--keep_float={name}: the model was trained for int8 '
                     '(graph_rewriter.quantization), with a range for each tensor; leave it out.'
                 )
-        if quantize == NONE and self.max_loss is not None:
+        rounds = quantize != NONE or config.graph_rewriter.HasField('quantization')
+        if not rounds and self.max_loss is not None:
             raise errors.UserError(
                 f'--max_loss={self.max_loss:g} is of files that round (--quantize); leave it out.'
             )
         return quantize
-
-
-def _measure(source: Source, path: str) -> agreement.MetricPair:
-    """Evaluate a file beside its checkpoint.
-
-    Raises:
-        errors.UserError: the caller has not said how.
-    """
-    if source.measure is None:
-        raise errors.UserError('max_loss needs an evaluation: pass measure to export().')
-    return source.measure(path)
 
 
 def _in_batches(images: Sequence[np.ndarray]) -> List[np.ndarray]:

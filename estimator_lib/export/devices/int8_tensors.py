@@ -2,7 +2,7 @@
 
 All values of a tensor share one scale in int8. Where a channel is a thousand times larger than the
 others, the others become 0. `QuantizationDebugger` of TensorFlow computes each op in float beside
-the same op in int8, and tells both results.
+the same op in int8, and returns both results.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ _WORST = 5  # tensors that are listed
 _MOST_DECIBELS = 100.0  # of a channel without noise
 # Ops whose results have the scale of what they read: rounding one rounds the other.
 _SAME_SCALE = (
-    *('BATCH_TO_SPACE_ND', 'CONCATENATION', 'DEPTH_TO_SPACE', 'EXPAND_DIMS', 'GATHER'),
-    *('MAX_POOL_2D', 'MIRROR_PAD', 'PACK', 'PAD', 'PADV2', 'RESHAPE', 'RESIZE_BILINEAR'),
-    *('RESIZE_NEAREST_NEIGHBOR', 'SLICE', 'SPACE_TO_BATCH_ND', 'SPACE_TO_DEPTH', 'SPLIT'),
-    *('SQUEEZE', 'STRIDED_SLICE', 'TRANSPOSE', 'UNPACK'),
+    *('AVERAGE_POOL_2D', 'BATCH_TO_SPACE_ND', 'BROADCAST_TO', 'CONCATENATION', 'DEPTH_TO_SPACE'),
+    *('EXPAND_DIMS', 'GATHER', 'GATHER_ND', 'MAXIMUM', 'MAX_POOL_2D', 'MINIMUM', 'MIRROR_PAD'),
+    *('PACK', 'PAD', 'PADV2', 'REDUCE_MAX', 'REDUCE_MIN', 'RESHAPE', 'RESIZE_BILINEAR'),
+    *('RESIZE_NEAREST_NEIGHBOR', 'REVERSE_V2', 'SELECT', 'SELECT_V2', 'SLICE'),
+    *('SPACE_TO_BATCH_ND', 'SPACE_TO_DEPTH', 'SPLIT', 'SPLIT_V', 'SQUEEZE', 'STRIDED_SLICE'),
+    *('TILE', 'TRANSPOSE', 'UNPACK'),
 )
 
 
-def convert(converter: Any, images: Sequence[np.ndarray], keep_float: Sequence[str]) -> bytes:
+def convert(converter: Any, keep_float: Sequence[str]) -> bytes:
     """Convert a network to int8, but for some tensors.
 
     Args:
-        converter: TensorFlow's, with all options for int8.
-        images: float32 [1, height, width, channels] each, for the ranges of the others.
+        converter: TensorFlow's, with all options for int8 and the images for ranges.
         keep_float: names of tensors, as `describe` lists them.
 
     Returns:
@@ -45,7 +46,7 @@ def convert(converter: Any, images: Sequence[np.ndarray], keep_float: Sequence[s
     """
     from tensorflow.lite.python import convert as tflite_convert
 
-    calibrated = _debugger(converter, images).calibrated_model
+    calibrated = _debugger(converter).calibrated_model
     # `get_nondebug_quantized_model` of the debugger does the same for an input of float32.
     return tflite_convert.mlir_quantize(
         calibrated,
@@ -60,11 +61,11 @@ def describe(converter: Any, images: Sequence[np.ndarray], keep_float: Sequence[
     They have the order of computation, because errors of one tensor reach those after it.
 
     Args:
-        converter: TensorFlow's, with all options for int8.
+        converter: TensorFlow's, with all options for int8 and the images for ranges.
         images: float32 [1, height, width, channels] each, on which ops are compared.
         keep_float: names of tensors that are float already.
     """
-    debugger = _debugger(converter, images)
+    debugger = _debugger(converter)
     ops = read_ops(debugger.calibrated_model)
     kept = select(ops, keep_float)
     try:
@@ -83,6 +84,8 @@ def describe(converter: Any, images: Sequence[np.ndarray], keep_float: Sequence[
     table = io.StringIO()
     compared.layer_statistics_dump(table)
     rows = list(csv.DictReader(io.StringIO(table.getvalue())))
+    if not rows:
+        return []
     bound = sorted(float(row['ratio']) for row in rows)[:_WORST][-1]
     names = _shortest_names(ops)
     return [
@@ -97,10 +100,9 @@ def describe(converter: Any, images: Sequence[np.ndarray], keep_float: Sequence[
     ]
 
 
-def _debugger(converter: Any, images: Sequence[np.ndarray]) -> Any:
-    return tf.lite.experimental.QuantizationDebugger(
-        converter=converter, debug_dataset=lambda: ([image] for image in images)
-    )
+def _debugger(converter: Any) -> Any:
+    # It wants a dataset, which only `run` reads.
+    return tf.lite.experimental.QuantizationDebugger(converter=converter, debug_dataset=lambda: ())
 
 
 def signal_to_noise(
@@ -118,7 +120,8 @@ def signal_to_noise(
         zero_point: of `computed`.
 
     Example:
-        Of [[100, 1]], rounded to [[90, 0]], the channels have 10^2 and 1: 20 and 0 dB, and 10 dB.
+        Of [[100, 1, 0]], rounded to [[90, 0, 0]], two channels have 10^2 and 1: 20 and 0 dB, and
+        10 dB.
     """
     axes = tuple(range(expected.ndim - 1))
     values = (computed.astype(np.float64) - zero_point) * scale
@@ -169,8 +172,8 @@ def read_ops(content: bytes) -> List[Op]:
 def select(ops: Sequence[Op], keep_float: Sequence[str]) -> List[str]:
     """Return the results that must not be rounded to keep tensors in float.
 
-    These are the tensors and what is computed from them: an op in int8 reads int8. Ops that only
-    move values pass the scale on, so what reads their results is float too.
+    These are the tensors and what is computed from them: an op in int8 reads int8. Ops whose result
+    has the scale of what they read pass it on, so what reads their results is float too.
 
     Args:
         ops: of the file.
@@ -198,7 +201,8 @@ def select(ops: Sequence[Op], keep_float: Sequence[str]) -> List[str]:
         for op in ops:
             if tensor in op.inputs:
                 new = [output for output in op.outputs if output not in kept]
-                kept.update(dict.fromkeys(new))
+                # The converter joins the names of an op's results where it looks for the op.
+                kept.update(dict.fromkeys([*new, ';'.join(op.outputs)]))
                 wanted += new if op.kind in _SAME_SCALE else []
     return list(kept)
 

@@ -78,7 +78,7 @@ class TfliteWriter(DeviceWriter):
         """Convert a network with the converter of TensorFlow."""
         with _converter(graph, quantize, representative) as converter:
             if self.keep_float:
-                content = int8_tensors.convert(converter, representative, self.keep_float)
+                content = int8_tensors.convert(converter, self.keep_float)
             else:
                 content = converter.convert()
         _require_custom_ops(content, graph.deployable.custom_ops(self.ops), path)
@@ -89,8 +89,8 @@ class TfliteWriter(DeviceWriter):
         """List the tensors that lose most in int8; those with ranges of training are not known."""
         if model.quantize != INT8 or model.graph.is_quantized:
             return ()
-        images = model.representative[:_EXPLAINED_IMAGES]
-        with _converter(model.graph, INT8, images) as converter:
+        with _converter(model.graph, INT8, model.representative) as converter:
+            images = model.representative[:_EXPLAINED_IMAGES]
             return int8_tensors.describe(converter, images, self.keep_float)
 
     def write(self, model: DeviceModel, source: Source, folder: str) -> None:

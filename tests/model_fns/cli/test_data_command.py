@@ -133,12 +133,19 @@ def test_settings_count_before_steps_are_timed_and_after_all_decisions(tmp_path,
         'measure',
         lambda task, config: timed.append(config.train_config.batch_size) or 1,
     )
-    settings = ('train_config.batch_size=2', 'train_config.num_steps=7')
+    settings = (
+        'train_config.batch_size = 2',
+        'train_config.num_steps=7',
+        'train_config.optimizer={ momentum_optimizer { learning_rate { '
+        'constant_learning_rate { learning_rate: 0.1 } } } }',
+    )
     front_door.run(options_of(tmp_path, set=settings))
     text = (tmp_path / 'run' / 'pipeline.config').read_text()
     assert timed == [2]
     assert '# As --set asks for.\n  batch_size: 2' in text
     assert '# As --set asks for.\n  num_steps: 7' in text
+    assert "--set='train_config.batch_size = 2'" in ' '.join(text.replace('#', ' ').split())
+    assert 'learns less in minutes' not in text  # of a rate that is not there any more
     with pytest.raises(errors.UserError, match='is there already; change it, or use another'):
         front_door.run(options_of(tmp_path, set=('train_config.num_steps=8',)))
 

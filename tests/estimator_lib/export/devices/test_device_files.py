@@ -178,6 +178,30 @@ class Explained(Writer):
         return ['because of', f'  {model.quantize}']
 
 
+class Unexplained(Writer):
+    def explain(self, model):
+        raise errors.UserError('the interpreter has no such op.')
+
+
+def test_a_refusal_keeps_its_reason_where_tensors_cannot_be_compared(model, tmp_path, monkeypatch):
+    def shift(outputs):
+        return {**outputs, 'logits': outputs['logits'] + 9.0}
+
+    monkeypatch.setattr(Writer, 'changed', staticmethod(shift))
+    with pytest.raises(errors.UserError, match=r'No export is left\.$'):
+        export(model, tmp_path, Unexplained('int8'))
+
+
+def test_a_format_that_rounds_by_ranges_of_training_alone_has_a_bound(model, tmp_path):
+    class Pairs(Writer):
+        quantizes = ('none', 'float16')
+
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.graph_rewriter.quantization.delay = 0
+    with pytest.raises(errors.UserError, match='max_loss needs an evaluation'):
+        export(model, tmp_path, Pairs(max_loss=0.5), config)
+
+
 def test_a_bound_on_the_metric_replaces_that_on_the_outputs(model, tmp_path, monkeypatch):
     def shift(outputs):
         return {**outputs, 'logits': outputs['logits'] + 9.0}

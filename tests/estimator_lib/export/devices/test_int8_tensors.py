@@ -22,24 +22,32 @@ class Wide(tiny_task.TinyDeployable):
         return {'logits': raw['logits']}
 
 
-@pytest.fixture(scope='module')
-def graph():
-    """Build two convolutions, between which one channel is very large; pooling moves the values."""
+def split_unevenly(values):
+    return tf.concat(tf.split(values, [1, 5], axis=1), axis=1)
+
+
+def build(move):
+    """Build two convolutions, between which one channel is very large, and an op moves values."""
     random = np.random.RandomState(0)
     first, second = (random.uniform(0.1, 0.3, [3, 3, *ends]) for ends in ((3, 2), (2, 2)))
     with tf.Graph().as_default() as network:
         images = tf1.placeholder(tf.float32, [1, 6, 6, 3], static_graph.INPUT)
         wide = tf.nn.conv2d(images / 255.0, first.astype(np.float32) * SCALES, 1, 'SAME')
         wide = tf.nn.relu(wide, 'net/wide')
-        pooled = tf.nn.max_pool2d(wide, 2, 2, 'SAME')
+        moved = move(wide)
         second = second.astype(np.float32) / SCALES[:, np.newaxis]
-        narrow = tf.nn.relu(tf.nn.conv2d(pooled, second, 1, 'SAME'), 'net/narrow')
+        narrow = tf.nn.relu(tf.nn.conv2d(moved, second, 1, 'SAME'), 'net/narrow')
         tf.reduce_mean(narrow, [1, 2], name='scores')
         graph_def = network.as_graph_def()
     names = {'logits': 'scores:0'}
     return static_graph.StaticGraph(
         Wide(tiny_task.TinyTask()), graph_def, graph_def, names, is_quantized=False
     )
+
+
+@pytest.fixture(scope='module')
+def graph():
+    return build(lambda values: tf.nn.max_pool2d(values, 2, 2, 'SAME'))
 
 
 def largest_error(graph, path, **options):
@@ -60,6 +68,14 @@ def test_a_tensor_that_stays_float_is_read_in_float(graph, tmp_path):
     types = {one['name'].partition(';')[0]: np.dtype(one['dtype']).name for one in details}
     assert types['network/net/wide'] == types['network/net/narrow'] == 'float32'
     assert 'int8' in types.values()
+
+
+@pytest.mark.parametrize(
+    'move', [lambda values: tf.nn.avg_pool2d(values, 2, 2, 'SAME'), split_unevenly]
+)
+def test_values_that_are_moved_or_averaged_stay_float_too(move, tmp_path):
+    path = str(tmp_path / 'model.tflite')
+    assert largest_error(build(move), path, keep_float=('network/net/wide',)) < 0.02
 
 
 def explain(graph, *keep_float):

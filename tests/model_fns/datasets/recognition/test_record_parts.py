@@ -58,7 +58,7 @@ def test_a_file_of_something_else_is_said(tmp_path):
     with tf.io.TFRecordWriter(str(tmp_path / 'data/all.tfrecord')) as writer:
         writer.write(b'\xffno example')
     data = recognizers.recognize(str(tmp_path / 'data'))
-    with pytest.raises(errors.DataError, match=r'something else than tf\.train\.Example'):
+    with pytest.raises(errors.DataError, match=r'all\.tfrecord: record 0 is no tf\.train\.Example'):
         reading.create(data, 'detection', str(tmp_path / 'run'))
 
 
@@ -70,3 +70,17 @@ def test_a_record_without_an_image_has_no_facts(tmp_path):
     made = reading.create(data, 'detection', str(tmp_path / 'run'))
     collected = facts.collect(made.train, made.evaluation)
     assert len(collected.train) + len(collected.evaluation) == 20
+
+
+@pytest.mark.parametrize('compression', ['', 'GZIP'])
+@pytest.mark.parametrize('is_cut', [True, False])
+def test_a_damaged_file_loses_no_record_in_silence(tmp_path, is_cut, compression):
+    write_one_set(tmp_path / 'data', compression)
+    path = tmp_path / 'data/all.tfrecord'
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content[: len(content) * 2 // 3] if is_cut else content)
+    data = recognizers.recognize(str(tmp_path / 'data'))
+    with pytest.raises(errors.DataError, match=r'all\.tfrecord: record \d+: .*written again'):
+        reading.create(data, 'detection', str(tmp_path / 'run'))
+    assert not list((tmp_path / 'run').glob('*.tfrecord'))
