@@ -51,7 +51,7 @@ def convert(converter: Any, keep_float: Sequence[str]) -> bytes:
     return tflite_convert.mlir_quantize(
         calibrated,
         input_data_type=converter.inference_input_type,
-        denylisted_nodes=select(read_ops(calibrated), keep_float),
+        **_as_denylists(read_ops(calibrated), keep_float),
     )
 
 
@@ -67,9 +67,9 @@ def describe(converter: Any, images: Sequence[np.ndarray], keep_float: Sequence[
     """
     debugger = _debugger(converter)
     ops = read_ops(debugger.calibrated_model)
-    kept = select(ops, keep_float)
+    kept = _as_denylists(ops, keep_float)
     try:
-        debugger.options = tf.lite.experimental.QuantizationDebugOptions(denylisted_nodes=kept)
+        debugger.options = tf.lite.experimental.QuantizationDebugOptions(**kept)
     except ValueError:  # nothing is rounded any more
         return []
     # A debugger of a file keeps all tensors, which the ratio needs; one of a converter does not.
@@ -201,10 +201,20 @@ def select(ops: Sequence[Op], keep_float: Sequence[str]) -> List[str]:
         for op in ops:
             if tensor in op.inputs:
                 new = [output for output in op.outputs if output not in kept]
-                # The converter joins the names of an op's results where it looks for the op.
-                kept.update(dict.fromkeys([*new, ';'.join(op.outputs)]))
+                kept.update(dict.fromkeys(new))
                 wanted += new if op.kind in _SAME_SCALE else []
     return list(kept)
+
+
+def _as_denylists(ops: Sequence[Op], keep_float: Sequence[str]) -> Dict[str, List[str]]:
+    """Return arguments of the converter that keep tensors in float.
+
+    It does not find an op with several results by their names, so such ops stay float by their
+    kind, all of a file.
+    """
+    kept = select(ops, keep_float)
+    kinds = {op.kind for op in ops if len(op.outputs) > 1 and not set(op.outputs).isdisjoint(kept)}
+    return {'denylisted_nodes': kept, 'denylisted_ops': sorted(kinds)}
 
 
 def _tensors_by_part(ops: Sequence[Op]) -> Dict[str, List[str]]:
