@@ -6,12 +6,13 @@ It imports no TensorFlow, so that the front door refuses bad flags at once.
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from absl import flags
 
 from estimator_lib import errors
 from model_fns.cli import flag_definitions, legacy_flags
+from model_fns.cli.run_options import RunOptions
 
 # Replacements for flags that a mode does not read.
 _INSTEAD = {
@@ -30,7 +31,7 @@ def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
     try:
         rest = values(list(arguments))[1:]
     except flags.Error as error:
-        answer = legacy_flags.answer(arguments[1:])
+        answer = legacy_flags.answer(arguments[1:], _own_flags(arguments))
         raise errors.UserError(answer or _unusable(error)) from None
     if rest:
         raise errors.UserError(f'{rest[0]!r} is not a flag; flags are written --name=value.')
@@ -41,6 +42,14 @@ def parse_flags(arguments: Sequence[str]) -> flags.FlagValues:
             )
     _refuse_flags_of_other_modes(values)
     return values
+
+
+def _own_flags(arguments: Sequence[str]) -> Mapping[str, bool]:
+    """Return whether the mode of a command line that cannot be parsed reads each flag, by name."""
+    given = re.findall(r'^--?mode[=\n](.*)$', '\n'.join(arguments), re.MULTILINE)
+    mode = given[-1] if given else RunOptions.mode
+    modes = flag_definitions.flag_modes()
+    return {name: read_by is None or mode in read_by for name, read_by in modes.items()}
 
 
 def _refuse_flags_of_other_modes(values: flags.FlagValues) -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import configparser
 import functools
 import pathlib
+import types
 from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 _TITLE = 'flags of another program; expected instead:'
 _FILE = pathlib.Path(__file__).with_suffix('.ini')
 # Flags of this program too, which takes a name there: anything else is of another program.
 _NUMBERS = {'task'}
+_NONE: Mapping[str, bool] = types.MappingProxyType({})
 
 
 class Replacements(NamedTuple):
@@ -63,19 +65,24 @@ def _texts(section: Mapping[str, str]) -> List[Tuple[str, str]]:
     ]
 
 
-def answer(arguments: Sequence[str]) -> Optional[str]:
+def answer(arguments: Sequence[str], own: Mapping[str, bool] = _NONE) -> Optional[str]:
     """Return the replacements for the flags of other trainers.
 
     Args:
         arguments: the command line, without the program.
+        own: the flags of this program, and whether its mode reads them.
 
     Returns:
-        A line for each such flag; None where there is none.
+        A line for each such flag that the mode does not read; None where all are of this program.
     """
     answers: Dict[str, str] = {}
+    is_of_another = False
     for flag, name, value in _flags(arguments):
-        answers.setdefault(name, f'  {flag}: {_replacement(name, value)}')
-    return '\n'.join([_TITLE, *answers.values()]) if answers else None
+        is_foreign = name in _NUMBERS or name not in own
+        is_of_another |= is_foreign
+        if is_foreign or not own[name]:
+            answers.setdefault(name, f'  {flag}: {_replacement(name, value)}')
+    return '\n'.join([_TITLE, *answers.values()]) if is_of_another else None
 
 
 def replacement(name: str, value: str) -> str:

@@ -6,8 +6,9 @@ import pytest
 from google.protobuf import text_format
 
 import run_train_eval
+from estimator_lib import errors
 from estimator_lib.config import schema
-from model_fns.cli import flag_definitions, legacy_flags
+from model_fns.cli import flag_definitions, flag_parsing, legacy_flags
 from protos import pipeline_pb2
 
 PIPELINE = pipeline_pb2.TrainEvalPipelineConfig
@@ -114,7 +115,7 @@ LEGACY = {
 
 # Of these two mean the same, and `quantize` names its values.
 OF_THIS_PROGRAM_TOO = {'max_detections', 'quantize', 'eval_timeout', 'batch_size', 'image_size'}
-# These are of one mode here: others refuse them with what there is for them.
+# Other modes than theirs refuse them with what there is for them.
 OF_ONE_MODE = {'batch_size', 'image_size'}
 # A task of a cluster has a number, and one of this program a name.
 NUMBERS = {'task'}
@@ -137,12 +138,45 @@ def test_every_flag_of_the_program_is_answered(program, capsys):
         assert len(said) == 2 and said[1].startswith(f'  --{name}=7: '), name
 
 
-def test_no_answer_hides_a_flag_of_this_program():
-    assert legacy_flags.replacements().names() & set(flag_definitions.define_flags()) == (
-        NUMBERS | OF_ONE_MODE
-    )
-    for name in NUMBERS:
-        assert legacy_flags.answer([f'--{name}=detection']) is None
+@pytest.mark.parametrize('is_read', [False, True])
+def test_no_answer_hides_a_flag_of_this_program(is_read):
+    own = dict.fromkeys(flag_definitions.define_flags(), is_read)
+    for name in own:
+        assert legacy_flags.answer([f'--{name}=detection', '--bogus=1'], own) is None, name
+
+
+@pytest.mark.parametrize(
+    'arguments, told',
+    [
+        ('--mode=benchmark --batch_size=4 --bogus=1', "Unknown command line flag 'bogus'"),
+        ('--bogus=1 --image_size=64 --mode benchmark', "Unknown command line flag 'bogus'"),
+        ('--mode=benchmark --batch_size=0', '--batch_size=0: 0 is not a positive'),
+        ('--batch_size=-1 --mode=benchmark', '--batch_size=-1: -1 is not a positive'),
+        ('--batch_size=4 --bogus=1', "Unknown command line flag 'bogus'"),
+    ],
+)
+def test_an_error_beside_flags_of_this_program_is_named(arguments, told):
+    with pytest.raises(errors.UserError) as error:
+        flag_parsing.parse_flags(['run_train_eval.py', *arguments.split()])
+    assert told in str(error.value)
+    assert 'another program' not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    'mode, answered',
+    [
+        ('--mode=train', ['batch_size', 'train_dir']),
+        ('--mode=benchmark', ['train_dir']),
+        ('--mode=trian', ['batch_size', 'train_dir']),
+        ('--logtostderr', ['batch_size', 'train_dir']),
+    ],
+)
+@pytest.mark.parametrize('batch_size', [0, 4])
+def test_a_flag_that_the_mode_reads_is_of_no_other_program(mode, answered, batch_size):
+    arguments = ['run_train_eval.py', f'--batch_size={batch_size}', '--train_dir=x', mode]
+    with pytest.raises(errors.UserError) as error:
+        flag_parsing.parse_flags(arguments)
+    assert re.findall(r'^  --(\w+)', str(error.value), re.M) == answered
 
 
 def test_a_flag_of_one_mode_is_answered_in_others(capsys):
