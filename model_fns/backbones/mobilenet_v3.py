@@ -201,10 +201,11 @@ def mobilenet_v3(
         embedding, the mean and the embedding are `layer_<i>` too.
     """
     architecture = _with_full_end(architecture, options.depth_multiplier)
-    channels = Channels.from_options(options)
     end_points = mobilenet_v3_features(architecture, images, style, options)
     features = end_points[architecture.last_end_point]
     if architecture.embedding is not None:
+        # As published, whatever the features are rounded to.
+        channels = Channels.from_options(options.but(channel_divisor=None))
         features = _embed(end_points, features, style, architecture, channels)
     mobilenet_parts.add_logits(
         end_points,

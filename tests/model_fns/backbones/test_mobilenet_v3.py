@@ -77,6 +77,17 @@ def test_edgetpu_is_a_classifier_too():
     assert 'MobilenetEdgeTPU/expanded_conv/expand/weights' not in variables
 
 
+def test_the_embedding_is_not_rounded_as_the_features_are():
+    network = registry.get_network('mobilenet_v3_small')
+    options = registry.Options(depth_multiplier=0.75, channel_divisor=24)
+    with tf.Graph().as_default() as graph:
+        style = network.style(False, options)
+        network.build(tf.zeros([1, 32, 32, 3]), 11, style, options)
+    shapes = {name: shape for name, (shape, _) in recorded_backbones.variables_of(graph).items()}
+    assert shapes['MobilenetV3/Conv/weights'] == (3, 3, 3, 24)  # of 12
+    assert shapes['MobilenetV3/Conv_2/weights'] == (1, 1, 432, 1024)  # no multiple of 24
+
+
 def test_segmentation_variants_have_a_narrow_end():
     """Expanded and output channels of the last layers, as published."""
     expected = {
