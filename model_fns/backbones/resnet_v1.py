@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Dict, Optional, Tuple
+from typing import Dict, Tuple
 
 import tensorflow as tf
 
@@ -144,18 +144,17 @@ def resnet_v1_features(
 def resnet_v1_block4(
     inputs: tf.Tensor,
     style: layers.LayerStyle,
+    options: registry.Options,
     name: str,
-    strides_first: bool = False,
-    sum_activation: Optional[layers.Activation] = None,
 ) -> tf.Tensor:
     """Build the last block alone: the second stage of a two-stage detector, on its crops.
 
     Args:
         inputs: float32 [batch, height, width, channels].
         style: of all layers.
+        options: the factor on channels, `min_depth`, `multi_grid`, `strides_first` (then its output
+            has half the size) and `sum_activation` count.
         name: one of `ARCHITECTURES`.
-        strides_first: whether its first convolution strides: then its output has half the size.
-        sum_activation: of the units' sums; None: ReLU.
 
     Returns:
         float32 [batch, height, width, channels']. The variables have the names that they have in
@@ -163,7 +162,6 @@ def resnet_v1_block4(
     """
     architecture = ARCHITECTURES[name]
     scope = architecture.scope
-    options = registry.Options(strides_first=strides_first, sum_activation=sum_activation)
     block = resnet_blocks.make_blocks(architecture.units, options)[-1]
     unit = lite_bottleneck_v1 if architecture.lite else bottleneck_v1
     with tf1.variable_scope(scope):
@@ -310,7 +308,7 @@ def _register(name: str) -> None:
             feature_maps=resnet_blocks.feature_maps(scope),
             normalization=normalization,
             keras_layers=_keras_layers(architecture),
-            second_stage=functools.partial(resnet_v1_block4, name=name),
+            second_stage=functools.partial(resnet_v1_block4, options=registry.PUBLISHED, name=name),
             segmentation=_segmentation(name) if name in _OF_DEEPLAB else None,
             **classifier,
         )

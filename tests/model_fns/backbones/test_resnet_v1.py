@@ -77,9 +77,17 @@ def test_second_stage_has_the_variables_of_the_published_detector(shared):
     with tf.Graph().as_default() as graph:
         crops = tf.zeros([3, 7, 7, 1024])
         style = resnet_blocks.resnet_style(False, registry.Options())
-        outputs = resnet_v1.resnet_v1_block4(crops, style, 'resnet_v1_101')
+        outputs = registry.get_network('resnet_v1_101').second_stage(crops, style)
     assert outputs.shape == [3, 7, 7, 2048]
     assert _variables(graph) == published
+
+
+def test_second_stage_takes_options():
+    options = registry.Options(strides_first=True, depth_multiplier=0.125)
+    with tf.Graph().as_default():
+        style = resnet_blocks.resnet_style(False, options)
+        outputs = resnet_v1.resnet_v1_block4(tf.zeros([3, 7, 7, 8]), style, options, 'resnet_v1_50')
+    assert outputs.shape == [3, 4, 4, 256]
 
 
 @pytest.mark.parametrize(

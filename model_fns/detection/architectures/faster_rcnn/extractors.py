@@ -304,9 +304,8 @@ def _split_resnet(name: str) -> Extractor:
         return _end_points(name, images, style, last)[last]
 
     def second(crops: tf.Tensor, style: layers.LayerStyle) -> tf.Tensor:
-        return resnet_v1.resnet_v1_block4(
-            crops, style, name, strides_first=True, sum_activation=style.activation
-        )
+        options = registry.Options(strides_first=True, sum_activation=style.activation)
+        return resnet_v1.resnet_v1_block4(crops, style, options, name)
 
     return Extractor(name, first, strides=(16,), second_stage=second, second_part='block4')
 
