@@ -74,7 +74,7 @@ class SsdMobileNetV2MnasFpn(FeatureExtractor):
 
     backbone = 'mobilenet_v2'
     min_size = 33
-    unsupported = (('num_layers', pyramids.LEVELS_ARE_THOSE_OF_FPN),)
+    unsupported = pyramids.PyramidExtractor.unsupported
 
     def __init__(self, settings: Settings):
         super().__init__(settings)

@@ -18,7 +18,7 @@ from model_fns.detection.networks.feature_extractors.extractor import (
 tf1 = tf.compat.v1
 
 # The reason why extractors with a pyramid do not support `num_layers`.
-LEVELS_ARE_THOSE_OF_FPN = 'its feature maps are the levels that `fpn` names'
+_LEVELS_ARE_THOSE_OF_FPN = 'its feature maps are the levels that `fpn` names'
 
 # A map of level L has a stride of 2^L; levels above these are added.
 _TAPPED_LEVELS = (2, 3, 4, 5)
@@ -33,7 +33,7 @@ class PyramidExtractor(FeatureExtractor):
     """
 
     min_size = 33
-    unsupported: Tuple[Tuple[str, str], ...] = (('num_layers', LEVELS_ARE_THOSE_OF_FPN),)
+    unsupported: Tuple[Tuple[str, str], ...] = (('num_layers', _LEVELS_ARE_THOSE_OF_FPN),)
     coarse_scope = 'bottom_up_block{}'
     first_coarse = 5
 
