@@ -186,8 +186,8 @@ def describe(parts: Mapping[str, float], differences: Mapping[str, float]) -> st
     """
     worst = min(parts, key=lambda name: parts[name])
     if parts[worst] < _LEAST_AGREEMENT:
-        return f'differs: {parts[worst]:.0%} of {worst} agree'
-    rest = '' if parts[worst] == 1.0 else f', {parts[worst]:.2%} of {worst}'
+        return f'differs: {agreement.percent(parts[worst])} of {worst} agree'
+    rest = '' if parts[worst] == 1.0 else f', {agreement.percent(parts[worst])} of {worst}'
     return f'agrees to {max(differences.values(), default=0.0):.0e}{rest}'
 
 
@@ -229,8 +229,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     parser.add_argument('--families', default=','.join(FAMILIES), help='names, with commas')
     parser.add_argument('--images', type=int, default=2, help='images of noise for each cell')
     options = parser.parse_args(arguments)
+    families = options.families.split(',')
+    for family in families:
+        if family not in FAMILIES:
+            hint = errors.did_you_mean(family, FAMILIES)
+            parser.error(f'--families: no family is named {family!r}{hint}')
     print('\n'.join(_line(each) for each in (HEAD, ['---'] * len(HEAD))))
-    for family in options.families.split(','):
+    for family in families:
         for row in rows(family, options.images):
             print(_line(row), flush=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from typing import Dict, Mapping, NamedTuple, Sequence
 
@@ -78,6 +79,16 @@ def largest_differences(expected: Sequence[Arrays], actual: Sequence[Arrays]) ->
     }
 
 
+def percent(part: float) -> str:
+    """Write a part in percent, rounded down: what is below a bound must not read as the bound.
+
+    Args:
+        part: in [0, 1]; 0.96999 is `96.99%`.
+    """
+    # 1e4 * 0.57 is a little less than 5700.
+    return f'{math.floor(round(1e4 * part, 6)) / 100:.2f}%'
+
+
 def require(parts: Mapping[str, float], least: float, path: str, images: str) -> None:
     """Log how far a file agrees with its model, and refuse one that computes something else.
 
@@ -90,13 +101,13 @@ def require(parts: Mapping[str, float], least: float, path: str, images: str) ->
     Raises:
         errors.UserError: one is less.
     """
-    listed = ', '.join(f'{name} {part:.2%}' for name, part in parts.items())
+    listed = ', '.join(f'{name} {percent(part)}' for name, part in parts.items())
     log.info('agreement with the network on %s: %s', images, listed)
     worst = min(parts, key=lambda name: parts[name])
     if parts[worst] < least:
         raise errors.UserError(
             f'{os.path.basename(path)} was written and computes something else than the model: '
-            f'{parts[worst]:.1%} of {worst} agree; expected at least {least:.0%}. '
+            f'{percent(parts[worst])} of {worst} agree; expected at least {100 * least:g}%. '
             'No export is left.'
         )
 

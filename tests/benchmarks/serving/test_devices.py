@@ -21,12 +21,23 @@ def test_families_and_formats_exist():
     [
         ({'a': 1.0}, {'a': 3.2e-07, 'b': 1e-09}, 'agrees to 3e-07'),
         ({'a': 0.985, 'b': 1.0}, {'a': 0.5}, 'agrees to 5e-01, 98.50% of a'),
-        ({'a': 1.0, 'b': 0.25}, {'a': 0.0}, 'differs: 25% of b agree'),
+        ({'a': 1.0, 'b': 0.25}, {'a': 0.0}, 'differs: 25.00% of b agree'),
+        ({'a': 1.0, 'b': 0.96999}, {'a': 0.0}, 'differs: 96.99% of b agree'),
+        ({'a': 0.99999}, {'a': 0.0}, 'agrees to 0e+00, 99.99% of a'),
         ({'a': 1.0}, {}, 'agrees to 0e+00'),
     ],
 )
 def test_a_cell_has_the_largest_difference_or_the_worst_output(parts, differences, cell):
     assert devices.describe(parts, differences) == cell
+
+
+@pytest.mark.parametrize('families', ['CenterNett', 'CenterNet,CenterNett'])
+def test_an_unknown_family_is_refused_before_the_table(families, capsys):
+    with pytest.raises(SystemExit) as ending:
+        devices.main([f'--families={families}'])
+    said = capsys.readouterr()
+    assert ending.value.code == 2 and said.out == ''
+    assert "--families: no family is named 'CenterNett'; did you mean 'CenterNet'?" in said.err
 
 
 def test_a_refusal_has_no_path_of_a_folder_and_no_bar():
