@@ -110,7 +110,7 @@ def test_a_file_that_computes_something_else_does_not_stay(model, tmp_path, monk
         'changed',
         staticmethod(lambda outputs: {**outputs, 'logits': outputs['logits'] * 1.1}),
     )
-    with pytest.raises(errors.UserError, match='something else than the model: 0.0% of logits'):
+    with pytest.raises(errors.UserError, match='something else than the model: 0.00% of logits'):
         export(model, tmp_path, Writer())
     # Of arithmetic with 8 bits a tenth of the range is expected; not this.
     monkeypatch.setattr(
