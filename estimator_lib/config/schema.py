@@ -8,6 +8,7 @@ import textwrap
 from typing import Any, Dict, List
 
 from google.protobuf import descriptor as descriptor_lib
+from google.protobuf import message as message_lib
 
 from estimator_lib import errors
 from protos.other_names import ELSEWHERE
@@ -117,6 +118,12 @@ def decimal_number(value: float) -> float:
     Where sizes are rounded down, the difference could cost a pixel.
     """
     return float(f'{value:.7g}')
+
+
+def scalar_fields(message: message_lib.Message) -> Dict[str, Any]:
+    """Return the numbers, flags and texts of a message by name, defaults included."""
+    fields = message.DESCRIPTOR.fields
+    return {field.name: getattr(message, field.name) for field in fields if not field.message_type}
 
 
 def join(path: str, name: str) -> str:

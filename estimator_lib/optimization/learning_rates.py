@@ -8,13 +8,12 @@ is float32 in the order of the published formulas, so that values near zero agre
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, Mapping, Sequence
+from typing import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
-from google.protobuf import message as message_lib
 
-from estimator_lib.config import schedule_checks
+from estimator_lib.config import schedule_checks, schema
 from estimator_lib.optimization import deeplab_learning_rates
 from estimator_lib.optimization import schedule_parts as parts
 from protos import optimizer_pb2
@@ -234,7 +233,7 @@ def compute_rates(
 
 def _from_fields(schedule: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
     """Return a schedule whose arguments are the fields of its message."""
-    return lambda config, step, num_steps: schedule(step, **numbers_of(config))
+    return lambda config, step, num_steps: schedule(step, **schema.scalar_fields(config))
 
 
 def _create_manual_step(config, step, num_steps):
@@ -248,7 +247,7 @@ def _create_manual_step(config, step, num_steps):
 
 
 def _create_cosine_decay(config, step, num_steps):
-    fields = numbers_of(config)
+    fields = schema.scalar_fields(config)
     if num_steps and not config.HasField('total_steps'):
         # A run that is shorter than the warm-up is no error; it consists of warm-up only.
         fields['total_steps'] = max(num_steps, config.warmup_steps + config.hold_base_rate_steps)
@@ -256,7 +255,7 @@ def _create_cosine_decay(config, step, num_steps):
 
 
 def _create_warmup_stable_decay(config, step, num_steps):
-    fields = numbers_of(config)
+    fields = schema.scalar_fields(config)
     fields['total_steps'] = warmup_stable_decay_length(config, num_steps)
     if not fields['total_steps']:
         # A run without an end has no cool-down.
@@ -265,15 +264,9 @@ def _create_warmup_stable_decay(config, step, num_steps):
 
 
 def _create_polynomial_decay(config, step, num_steps):
-    fields = numbers_of(config)
+    fields = schema.scalar_fields(config)
     fields['decay_steps'] = config.decay_steps or num_steps
     return polynomial_decay(step, **fields)
-
-
-def numbers_of(config: message_lib.Message) -> Dict[str, Any]:
-    """Return a message's numbers and flags by name, defaults included."""
-    fields = config.DESCRIPTOR.fields
-    return {field.name: getattr(config, field.name) for field in fields if not field.message_type}
 
 
 _SCHEDULES: Mapping[str, Callable[..., tf.Tensor]] = {

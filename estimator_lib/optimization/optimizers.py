@@ -12,8 +12,8 @@ from typing import Mapping, Union
 import tensorflow as tf
 
 from estimator_lib import errors
-from estimator_lib.config import schedule_checks
-from estimator_lib.optimization import adamw, layer_rates, learning_rates
+from estimator_lib.config import schedule_checks, schema
+from estimator_lib.optimization import adamw, layer_rates
 from protos import optimizer_pb2
 
 tf1 = tf.compat.v1
@@ -36,7 +36,7 @@ def create_optimizer(
     chosen = _chosen(config)
     schedule_checks.require_optimizer(config)
     make = _OPTIMIZERS[chosen]
-    numbers = learning_rates.numbers_of(getattr(config, chosen))
+    numbers = schema.scalar_fields(getattr(config, chosen))
     arguments = {_ARGUMENTS.get(field, field): value for field, value in numbers.items()}
     if config.layer_decay != 1:
         make = layer_rates.with_layer_rates(make)

@@ -249,7 +249,7 @@ def _keras_layers() -> Iterator[str]:
     """Yield the scopes of layers with weights, in the order in which Keras numbers them."""
     for layer in _numbered(_layers('SAME', atrous=False)):
         if isinstance(layer, Conv):
-            yield from _layers_of(layer, '')
+            yield from _list_layers(layer, '')
         elif isinstance(layer, Mixed):
             yield from _branch_layers(layer.branches, f'{layer.scope}/')
         elif isinstance(layer, Residual):
@@ -260,7 +260,7 @@ def _keras_layers() -> Iterator[str]:
                 yield from _residual_layers(layer.block, scope)
 
 
-def _layers_of(layer: Conv, scope: str) -> Tuple[str, str]:
+def _list_layers(layer: Conv, scope: str) -> Tuple[str, str]:
     return f'{scope}{layer.scope}', f'{scope}{layer.scope}/BatchNorm'
 
 
@@ -277,7 +277,7 @@ def _branch_layers(branches: Sequence[Branch], scope: str) -> Iterator[str]:
         for layer in branch:
             if isinstance(layer, Conv):
                 # The activation is a layer too, but has no weights.
-                names += [*_layers_of(layer, f'{scope}Branch_{index}/'), '']
+                names += [*_list_layers(layer, f'{scope}Branch_{index}/'), '']
         placed += [(place - len(names), index, name) for place, name in enumerate(names)]
     for _, _, name in sorted(placed):
         if name:

@@ -167,7 +167,7 @@ def _decide_tiles(recipe: Recipe, facts: Facts, size: Optional[int], usual: floa
     if choice is None:
         return facts
     recipe.decide(*recipe_tiles.decisions(choice))
-    tiled = facts.in_tiles(choice.tiling, recipe_tiles.LEAST_INSIDE)
+    tiled = facts.cut(choice.tiling, recipe_tiles.LEAST_INSIDE)
     recipe.num_examples = len(tiled.train)
     return tiled
 

@@ -82,7 +82,7 @@ class Facts(NamedTuple):
         """Return the facts of all images."""
         return [*self.train, *self.evaluation]
 
-    def in_tiles(self, tiling: Tiling, least: float) -> Facts:
+    def cut(self, tiling: Tiling, least: float) -> Facts:
         """Return the facts of tiles with objects in place of images; see `_cut`."""
         train, evaluation = (
             [tile for image in images for tile in _cut(image, tiling, least)]

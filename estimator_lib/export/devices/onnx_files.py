@@ -142,7 +142,7 @@ class OnnxWriter(DeviceWriter):
         model = _converted(built.as_graph_def(), image, outputs)
         if quantize == FLOAT16:
             # Before values are hidden: they are float32, as outputs are.
-            model = _in_float16(model)
+            model = _round_to_float16(model)
         onnx_ops.hide_outputs(model, INTERMEDIATE)
         node = graph.deployable.plugin_node()
         if node is not None:
@@ -324,7 +324,7 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
     return model
 
 
-def _in_float16(model: Any) -> Any:
+def _round_to_float16(model: Any) -> Any:
     """Return a `ModelProto` that computes in float16, with the same inputs and outputs."""
     from onnxruntime.transformers import float16
 

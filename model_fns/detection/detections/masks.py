@@ -102,7 +102,7 @@ def even_masks(listed: Union[np.ndarray, Sequence[np.ndarray]]) -> np.ndarray:
     The values of coarser ones are interpolated between their cells.
 
     Args:
-        listed: see `list_masks`.
+        listed: masks [height, width] each, which may differ in size: the result of `list_masks`.
 
     Returns:
         float32 [n, mask height, mask width]; without masks [0, 1, 1].

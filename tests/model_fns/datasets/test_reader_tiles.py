@@ -56,7 +56,7 @@ def test_shuffling_and_resuming_and_the_cache_are_those_of_other_images(data):  
 
 
 def test_other_tiles_are_other_examples(data):  # noqa: F811
-    """A run that is resumed with other tiles begins its data anew, and its cache is not read."""
+    """A run that is resumed with other tiles begins its data again, and its cache is not read."""
     contents = [
         readers.open_files(tiled(files.reader_of(data, 'voc'), **fields), 0).contents()
         for fields in ({}, {'size': 6}, {'drop_empty': True})

@@ -71,7 +71,7 @@ def test_facts_of_tiles():
     image = ImageFacts((100, 160), boxes, ('a', 'b', 'c'))
     small = ImageFacts((50, 60), boxes[:1], ('a',))
     empty = ImageFacts((100, 160), boxes[:0])
-    cut = Facts([image, small, empty], [image], ['a', 'b', 'c']).in_tiles(Tiling(100, 40), 0.7)
+    cut = Facts([image, small, empty], [image], ['a', 'b', 'c']).cut(Tiling(100, 40), 0.7)
     assert [each.labels for each in cut.train] == [('a', 'b'), ('c',), ('a',)]
     assert [each.size for each in cut.train] == [(100, 100), (100, 100), (50, 60)]
     np.testing.assert_allclose(cut.train[0].boxes, [[0, 0, 0.5, 0.4], [0.5, 0.2, 1, 0.7]])
