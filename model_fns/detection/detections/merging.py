@@ -308,27 +308,48 @@ def _match_parts(
 
 def _unsuppressed(detections: Mapping[str, np.ndarray]) -> np.ndarray:
     """Suppress each class of ranked detections greedily, and return the remaining indices."""
-    boxes, classes, tiles = (
-        detections[fields.DETECTION_BOXES],
-        detections[fields.DETECTION_CLASSES],
-        detections[_TILE],
-    )
+    boxes, classes = detections[fields.DETECTION_BOXES], detections[fields.DETECTION_CLASSES]
     is_rotated = boxes.shape[1] == rotated_rectangles.SIZE
-    shapes = _corners(boxes)
-    low, high = shapes.min(axis=1), shapes.max(axis=1)
+    shapes = _corners(boxes) if is_rotated else boxes
     threshold = _ROTATED_THRESHOLD if is_rotated else _AXIS_ALIGNED_THRESHOLD
-    kept: List[int] = []
+    bounds = np.concatenate(_extents(detections), axis=1)
+    kept = [np.zeros(0, np.int64)]
     for class_id in np.unique(classes):
-        left = np.flatnonzero(classes == class_id)
-        while len(left):
-            best, left = left[0], left[1:]
-            kept.append(best)
-            meet = np.all((low[left] < high[best]) & (low[best] < high[left]), axis=1)
-            near = np.flatnonzero(meet & (tiles[left] != tiles[best]))
-            if len(near):
-                shared = rotated_overlaps.iou(shapes[best : best + 1], shapes[left[near]])[0]
-                left = np.delete(left, near[shared > threshold])
-    return np.sort(np.array(kept, np.int64))
+        own = np.flatnonzero(classes == class_id)
+        kept.append(own[_remaining(shapes[own], bounds[own], detections[_TILE][own], threshold)])
+    return np.sort(np.concatenate(kept))
+
+
+def _remaining(
+    shapes: np.ndarray, bounds: np.ndarray, tiles: np.ndarray, threshold: float
+) -> np.ndarray:
+    """Suppress ranked detections of one class greedily; those of one tile are told apart already.
+
+    Args:
+        shapes: boxes [n, 4] or outlines [n, 4, 2].
+        bounds: [n, 4] of ymin, xmin, ymax, xmax around each.
+        tiles: number of the tile of each, int [n].
+        threshold: IoU that suppresses.
+
+    Returns:
+        bool [n].
+    """
+    remains = np.ones(len(shapes), bool)
+    low, high = bounds[:, :2], bounds[:, 2:]
+    # A large image has thousands of detections, of which few are at the height of another one.
+    order = np.argsort(low[:, 0], kind='stable')
+    starts, tallest = low[order, 0], np.max(high[:, 0] - low[:, 0], initial=0.0)
+    for index in range(len(shapes)):
+        if not remains[index]:
+            continue
+        begin = np.searchsorted(starts, low[index, 0] - tallest)
+        near = order[begin : np.searchsorted(starts, high[index, 0])]
+        near = near[(near > index) & remains[near] & (tiles[near] != tiles[index])]
+        near = near[np.all((low[near] < high[index]) & (low[index] < high[near]), axis=1)]
+        if len(near):
+            shared = box_overlaps.iou(shapes[index : index + 1], shapes[near])[0]
+            remains[near[shared > threshold]] = False
+    return remains
 
 
 def _taken(detections: Dict[str, np.ndarray], rows: np.ndarray) -> Dict[str, np.ndarray]:

@@ -334,3 +334,25 @@ def test_only_tiles_that_overlap_are_compared(monkeypatch):
     merging.merge(tiles, (100, 740))
     assert len(windows) == 9
     assert compared == [(index, index + 1) for index in range(8)]
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_suppression_is_that_of_loops_over_all_pairs(seed):
+    random = np.random.RandomState(seed)
+    starts, sides = random.uniform(0, 100, [60, 2]), random.uniform(1, 40, [60, 2])
+    boxes = np.concatenate([starts, starts + sides], axis=1)
+    tiles = random.randint(0, 3, 60)
+
+    def overlap(one, other):
+        height, width = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
+        shared = max(height, 0) * max(width, 0)
+        areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
+        return shared / (sum(areas) - shared)
+
+    kept = []
+    for index in range(60):
+        others = (other for other in kept if tiles[other] != tiles[index])
+        if all(overlap(boxes[other], boxes[index]) <= 0.3 for other in others):
+            kept.append(index)
+    remains = merging._remaining(boxes, boxes, tiles, 0.3)
+    assert np.flatnonzero(remains).tolist() == kept and len(kept) < 60
