@@ -11,7 +11,7 @@ import numpy as np
 
 from estimator_lib import errors, logs
 from estimator_lib.commands import command_line
-from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.drawing.tiling import Tiling, default_overlap
 from estimator_lib.processes import child_processes, journals
 from model_fns import extras
 from model_fns.datasets import conversion, ignored_regions, records, sources
@@ -171,7 +171,9 @@ def _add_tiles(parser: argparse.ArgumentParser) -> None:
         'classes of pixels; axis-aligned boxes and masks are clipped, rotated boxes stay whole',
     )
     parser.add_argument(
-        '--overlap', type=int, default=200, help='pixels that two tiles share (default 200)'
+        '--overlap',
+        type=int,
+        help='pixels that two tiles share (default a quarter of a tile, at most 200)',
     )
     parser.add_argument(
         '--min_area_inside',
@@ -472,10 +474,11 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
         raise errors.UserError(
             f'--tile={flags.tile}: a label of a whole image is not one of its tiles.'
         )
-    if not 0 <= flags.overlap < flags.tile or not 0 < flags.min_area_inside <= 1:
+    overlap = default_overlap(flags.tile) if flags.overlap is None else flags.overlap
+    if not 0 <= overlap < flags.tile or not 0 < flags.min_area_inside <= 1:
         raise errors.UserError(
-            f'--tile={flags.tile} --overlap={flags.overlap} '
+            f'--tile={flags.tile} --overlap={overlap} '
             f'--min_area_inside={flags.min_area_inside:g}; expected 0 <= overlap < tile, and a '
             'part above 0 and up to 1.'
         )
-    return Tiling(flags.tile, flags.overlap)
+    return Tiling(flags.tile, overlap)

@@ -98,6 +98,15 @@ def test_tiles(tmp_path):
     np.testing.assert_allclose(box[:2], [30, 10], atol=1e-4)
 
 
+def test_tiles_share_a_quarter_where_no_overlap_is_given(tmp_path):
+    assert convert(tmp_path, LINES, '--tile=40') == 0
+    names = [
+        values(one, 'image/source_id')[0] for one in records_of(tmp_path / 'out' / 'train').values()
+    ]
+    columns = sorted({int(name.split(b'__')[2].split(b'___')[0]) for name in names})
+    assert columns == [0, 30, 60]
+
+
 def test_an_image_is_decoded_once_for_all_of_its_tiles(tmp_path, monkeypatch):
     decoded = []
 
