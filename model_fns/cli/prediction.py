@@ -7,12 +7,13 @@ import functools
 import glob
 import logging
 import math
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from estimator_lib import errors, texts
 from estimator_lib.commands import predict
 from estimator_lib.config import validation
 from estimator_lib.drawing.tiling import Tiling, default_overlap
+from estimator_lib.evaluation import tiles
 from estimator_lib.processes import journals
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
 from estimator_lib.task_interfaces.image_format import COLOR
@@ -21,6 +22,7 @@ from model_fns.cli import chosen_models, video_prediction
 from model_fns.cli.run_options import RunOptions
 from model_fns.datasets import image_sources
 from model_fns.structures import images
+from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
 
@@ -38,9 +40,8 @@ def predict_files(options: RunOptions) -> None:
         runner = beam_runs.parse_runner(options.runner, options.runner_options)
     tiling = read_tiling(options)
     predictor, task, source = chosen_models.chosen_model(options)
-    if tiling is None and source.config is not None and source.config.eval_config.tiles.size:
-        text = 'the model was evaluated by tiles: --tile=%d predicts as its evaluation does'
-        log.warning(text, source.config.eval_config.tiles.size)
+    if tiling is None and source.config is not None:
+        _warn_of_tiles(source.config)
     max_pixels = (
         images.MAX_PIXELS if source.config is None else validation.pixel_limit(source.config)
     )
@@ -100,6 +101,15 @@ def predict_files(options: RunOptions) -> None:
             runner,
         )
     _print_predicted('images', count, skipped, output_dir)
+
+
+def _warn_of_tiles(config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
+    """Warn of a model that was evaluated by tiles, with the flags that predict by the same."""
+    tiling = tiles.from_config(config.eval_config)
+    if tiling is not None:
+        flags = f'--tile={tiling.size} --overlap={tiling.overlap}'
+        flags += ' --whole_image' if tiling.whole else ''
+        log.warning('the model was evaluated by tiles: %s predicts as its evaluation does', flags)
 
 
 def _refuse_unusable(options: RunOptions) -> None:
@@ -177,13 +187,18 @@ def read_tiling(options: RunOptions) -> Optional[Tiling]:
 def with_tiles(options: RunOptions) -> RunOptions:
     """Return options of an evaluation whose config has the tiles that they ask for.
 
+    Every field is set, so that nothing of the config's own tiles stays.
+
     Raises:
         errors.UserError: the options contradict each other.
     """
     tiling = read_tiling(options)
     if tiling is None:
         return options
-    fields: Dict[str, object] = {'size': tiling.size, 'overlap': tiling.overlap}
-    fields.update({'whole_image': 'true'} if tiling.whole else {})
-    settings = [f'eval_config.tiles.{name}={value}' for name, value in fields.items()]
+    fields = {
+        'size': tiling.size,
+        'overlap': tiling.overlap,
+        'whole_image': str(tiling.whole).lower(),
+    }
+    settings = [f'{tiles.FIELD}.{name}={value}' for name, value in fields.items()]
     return dataclasses.replace(options, set=(*options.set, *settings))

@@ -4,10 +4,13 @@ import math
 
 import pytest
 
+from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.drawing.tiling import Tiling
+from estimator_lib.evaluation import tiles
 from model_fns.cli import prediction
 from model_fns.cli.run_options import RunOptions
+from protos import pipeline_pb2
 
 
 @pytest.mark.parametrize(
@@ -60,3 +63,44 @@ def test_classes_by_name():
         prediction._class_indices(('dgo',), Named())
     with pytest.raises(errors.UserError, match='--only_class=cat: the model has no names of'):
         prediction._class_indices(('cat',), None)
+
+
+@pytest.mark.parametrize(
+    ('given', 'expected'),
+    [
+        ({}, Tiling(1024, 100, True)),
+        ({'tile': 512}, Tiling(512, 128)),
+        ({'tile': 512, 'overlap': 9, 'whole_image': True}, Tiling(512, 9, True)),
+        ({'tile': 512, 'set': ('eval_config.tiles.whole_image=true',)}, Tiling(512, 128)),
+        ({'set': ('eval_config.tiles.whole_image=false',)}, Tiling(1024, 100)),
+    ],
+)
+def test_tiles_of_an_evaluation_by_flag_and_by_field(given, expected):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    own = config.eval_config.tiles
+    own.size, own.overlap, own.whole_image = 1024, 100, True
+    options = prediction.with_tiles(RunOptions(mode='evaluate', **given))
+    config = config_lib.apply_settings(config, options.set)
+    assert tiles.from_config(config.eval_config) == expected
+    if 'tile' in given:  # the flags set every field that there is
+        paths = {setting.partition('=')[0] for setting in options.set}
+        assert paths == {f'{tiles.FIELD}.{field.name}' for field in own.DESCRIPTOR.fields}
+
+
+@pytest.mark.parametrize(
+    ('fields', 'flags'),
+    [
+        ({'size': 1024, 'overlap': 9, 'whole_image': True}, '--overlap=9 --whole_image predicts'),
+        ({'size': 1024, 'overlap': 9}, '--overlap=9 predicts'),
+        ({'size': 1024}, '--overlap=200 predicts'),
+    ],
+)
+def test_warning_has_all_flags_of_the_tiles(caplog, fields, flags):
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    for name, value in fields.items():
+        setattr(config.eval_config.tiles, name, value)
+    prediction._warn_of_tiles(config)
+    assert f'evaluated by tiles: --tile=1024 {flags} as' in caplog.text
+    caplog.clear()
+    prediction._warn_of_tiles(pipeline_pb2.TrainEvalPipelineConfig())
+    assert not caplog.text
