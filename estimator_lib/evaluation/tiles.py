@@ -41,8 +41,9 @@ def check(task: Task, config: eval_pb2.EvalConfig) -> None:
     if not task.tiled_outputs():
         raise errors.ConfigError(
             f'{FIELD} (--tile): the metrics of this {task.name} model need outputs that cannot be '
-            'put together; expected boxes, rotated boxes, masks of objects, classes of pixels or '
-            'edges, or no tiles.'
+            'put together, or its network needs the context of other images; expected boxes, '
+            'rotated boxes, masks of objects, classes of pixels or edges, without context, or no '
+            'tiles.'
         )
     if tiling.whole and not task.merges_whole_image():
         raise errors.ConfigError(

@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from estimator_lib import training
+from estimator_lib import errors, training
+from estimator_lib.evaluation import tiles
 from model_fns import build_task
 from model_fns.datasets import codecs, records
 from model_fns.detection import fields
@@ -154,6 +155,19 @@ def test_masks_are_compared_at_the_size_of_the_image(tmp_path):
             images[tile] = session.run(tf.shape(labels[fields.MASKS])).tolist()
     assert images[64] == [len(PLACES), *SIZE]
     assert images[200][1:] != list(SIZE)
+
+
+def test_models_with_context_are_refused():
+    """A tile is predicted alone, and the network would attend to no other image."""
+    found = []
+    for model in (tiny_two_stage.MODEL, tiny_two_stage.CONTEXT):
+        text = f'{model.format(stages=2)} eval_config {{ tiles {{ size: 64 }} }}'
+        config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+        task = build_task(config)
+        found.append(bool(task.tiled_outputs()))
+    assert found == [True, False]
+    with pytest.raises(errors.ConfigError, match='or its network needs the context of other imag'):
+        tiles.check(task, config.eval_config)
 
 
 @pytest.mark.parametrize(('rotated', 'metric'), [(False, UPRIGHT), (True, ROTATED)])
