@@ -15,7 +15,7 @@ from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import examination, ignored_regions
 from model_fns.datasets.annotations import tiles
 from model_fns.datasets.rotated import tiles as rotated_tiles
-from model_fns.datasets.sources import Item, Source
+from model_fns.datasets.sources import Item, Report, Source
 from model_fns.structures.label_map import LabelMap
 
 _LABELS = 'image/object/class/label'
@@ -58,7 +58,8 @@ def read_annotations(
 ) -> Iterator[examination.Annotation]:
     """Yield the annotations of items that can be read, image by image; masks are not drawn.
 
-    Those of tiles have the objects that the tiles hold, without masks.
+    Those of tiles have the objects that the tiles hold, without masks. The report of an image is
+    that of its first tile.
 
     Args:
         source: of the items.
@@ -99,11 +100,13 @@ def _cut_annotations(
         size = annotation.header.height, annotation.header.width
         num_objects = len(np.asarray(annotation.features.get(_LABELS, ())))
         num_objects -= ignored_regions.count_rows(annotation.report.num_ignored, classes)
+        report = annotation.report
         for item in by_image[annotation.item.path]:
             if item.window is None:
                 yield annotation, num_objects
                 continue
             features, kept = tiles.cut_objects(annotation.features, size, item.window, rules.least)
             header = annotation.header._replace(height=item.window.height, width=item.window.width)
-            cut_one = annotation._replace(item=item, header=header, features=features)
+            cut_one = examination.Annotation(item, header, features, report, annotation.other_size)
             yield cut_one, int(np.sum(kept < num_objects))  # regions to ignore are behind objects
+            report = Report()  # what is counted of an image is not counted again

@@ -89,6 +89,18 @@ def test_annotations_of_tiles_have_the_boxes_inside(data):  # noqa: F811
     assert sum(len(each.boxes) for each in found) == kept * COUNT
 
 
+def test_problems_of_an_image_are_counted_once(tmp_path):
+    folder = files.write_all(tmp_path)
+    path = folder / 'xml' / 'image_0.xml'
+    text = path.read_text()
+    path.write_text(text.replace('<xmax>', '<xmax>-'))  # at the left of its other side
+    assert path.read_text() != text
+    for reader in (files.reader_of(folder, 'voc'), tiled(files.reader_of(folder, 'voc'))):
+        found = [(each.item.path, each.report) for each in readers.read_annotations(reader)]
+        counts = [len(report.problems) for path, report in found if path.endswith('image_0.png')]
+        assert counts[0] == 1 and sum(counts) == 1
+
+
 def test_what_has_no_tiles_is_refused_in_a_sentence(data):  # noqa: F811
     with pytest.raises(errors.UserError) as caught:
         readers.open_files(tiled(files.reader_of(data, 'folder')), 0)

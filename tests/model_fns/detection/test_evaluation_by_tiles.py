@@ -8,7 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors, training
-from estimator_lib.evaluation import tiles
+from estimator_lib.evaluation import tiles as evaluation_tiles
 from model_fns import build_task
 from model_fns.datasets import codecs, records
 from model_fns.detection import fields
@@ -167,7 +167,7 @@ def test_models_with_context_are_refused():
         found.append(bool(task.tiled_outputs()))
     assert found == [True, False]
     with pytest.raises(errors.ConfigError, match='or its network needs the context of other imag'):
-        tiles.check(task, config.eval_config)
+        evaluation_tiles.check(task, config.eval_config)
 
 
 @pytest.mark.parametrize(('rotated', 'metric'), [(False, UPRIGHT), (True, ROTATED)])
