@@ -19,6 +19,9 @@ ModeKeys = tf_estimator.ModeKeys
 REGULARIZATION_LOSS = 'regularization_loss'
 TOTAL_LOSS = 'total_loss'
 
+# Names in an evaluation: of the loss that is minimized, and what begins those of its parts.
+_TOTAL, _SCOPE = 'loss', 'Loss/'
+
 
 class TrainingLosses(NamedTuple):
     """Forward pass of a training step.
@@ -41,7 +44,12 @@ class TrainingLosses(NamedTuple):
 def loss_metric_names(task: Task) -> List[str]:
     """Return the names under which an evaluation reports losses."""
     names = [*task.loss_names(), REGULARIZATION_LOSS, TOTAL_LOSS]
-    return ['loss', *(f'Loss/{name}' for name in names)]
+    return [_TOTAL, *(f'{_SCOPE}{name}' for name in names)]
+
+
+def is_loss(metric: str) -> bool:
+    """Return whether a metric has one of the names of `loss_metric_names`, of whatever task."""
+    return metric == _TOTAL or metric.startswith(_SCOPE)
 
 
 def compute_losses(

@@ -13,8 +13,12 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files
+from estimator_lib.config import metric_choices
 from estimator_lib.distribution import half_types
+from estimator_lib.graphs import losses
 from model_fns.detection import anchor_proposal, box_report
+from model_fns.detection.config_rules import rotated
+from model_fns.detection.data import context_features
 from model_fns.detection.metrics.keypoint_similarity import COCO_SIGMAS
 from model_fns.detection.networks import torchvision_weights
 from model_fns.recipes import decisions
@@ -23,7 +27,7 @@ from model_fns.recipes.decisions import Wishes
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Decision, Recipe
 from model_fns.structures.label_map import LabelMap
-from protos import reader_paths
+from protos import pipeline_pb2, reader_paths
 
 _LARGEST = 640  # pixels of a side that is not asked for: memory and time of a first run
 _USUAL_SIDE = 256.0
@@ -353,9 +357,8 @@ def improve(recipe: Recipe, facts: Facts) -> None:
         facts: of the data.
     """
     name = recipe.config.model.WhichOneof('model')
-    reader = recipe.config.train_input_reader
     if getattr(recipe.config.model, name).image_resizer.HasField('fixed_shape_resizer'):
-        if not (reader.tiles.size or reader.num_keypoints):  # else they are cut, or cannot be
+        if _takes_tiles(recipe.config):
             facts = _decide_tiles(recipe, facts, None, network_side(recipe))
         height, width = network_size(recipe)
         side = float(np.sqrt(height * width))
@@ -371,9 +374,19 @@ def improve(recipe: Recipe, facts: Facts) -> None:
             reason = '; '.join(filter(None, (odd, small)))
             recipe.decide(Decision(f'{fixed}.height', height, reason))
             recipe.decide(Decision(f'{fixed}.width', width))
-    if name in anchor_proposal.KINDS:
+    if name in anchor_proposal.KINDS and not rotated.is_rotated(recipe.config):
         recipe.decide(*_anchor_decisions(recipe, facts))
     recipe.warnings += list_warnings(recipe, facts)
+
+
+def _takes_tiles(config: pipeline_pb2.TrainEvalPipelineConfig) -> bool:
+    """Return whether a user's config is valid with tiles, and is of a task that may have them."""
+    if rotated.is_rotated(config) or context_features.build(config) is not None:
+        return False
+    readers = (config.train_input_reader, *config.eval_input_reader)
+    if any(reader.tiles.size or reader.num_keypoints for reader in readers):
+        return False
+    return not any(losses.is_loss(choice.metric) for _, choice in metric_choices.choices(config))
 
 
 def to_records(facts: Facts) -> List[box_report.Record]:

@@ -4,10 +4,15 @@ import types
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
 
 from estimator_lib import errors
 from model_fns.detection import recipe
 from model_fns.detection.networks import torchvision_weights
+from model_fns.recipes import writing
+from protos import pipeline_pb2
+from tests import tiny_detection, tiny_rotated, tiny_two_stage
+from tests.model_fns.recipes.test_tiles import facts_of
 
 
 @pytest.mark.parametrize(
@@ -53,3 +58,60 @@ def test_weights_of_torchvision_have_configs(number, task, config, monkeypatch):
     assert recipe.base_config(task, 'a.pth') == config
     with pytest.raises(errors.UserError, match=f'a.pth: those of .* are for --task={task}'):
         recipe.base_config('segmentation', 'a.pth')
+
+
+def set_eval_tiles(config):
+    config.eval_input_reader[0].tiles.size = 320
+
+
+def set_keypoints(config):
+    config.eval_input_reader[0].num_keypoints = 3
+
+
+def stop_by_loss(config):
+    config.train_config.early_stopping.metric = 'loss'
+
+
+def choose_by_loss(config):
+    config.export_config.best.metric = 'Loss/total_loss'
+
+
+def choose_by_precision(config):
+    config.export_config.best.metric = 'DetectionBoxes_Precision/mAP'
+
+
+def rotate(config):
+    text = tiny_rotated.config_text('')
+    config.model.CopyFrom(text_format.Parse(text, type(config)()).model)
+
+
+def remember(config):
+    text = tiny_two_stage.CONTEXT.format(stages=2)
+    config.model.CopyFrom(text_format.Parse(text, type(config)()).model)
+
+
+@pytest.mark.parametrize(
+    ('change', 'are_cut'),
+    [
+        (choose_by_precision, True),
+        (set_eval_tiles, False),
+        (set_keypoints, False),
+        (stop_by_loss, False),
+        (choose_by_loss, False),
+        (rotate, False),
+        (remember, False),
+    ],
+)
+def test_a_users_config_gets_tiles_where_it_may_have_them(change, are_cut, tmp_path):
+    """The median object has 1.3 pixels of 64."""
+    text = tiny_detection.config_text(tmp_path)
+    config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    config.train_input_reader.voc_input_reader.image_path.append('images')
+    change(config)
+    model = getattr(config.model, config.model.WhichOneof('model'))
+    resizer = model.image_resizer.fixed_shape_resizer
+    resizer.height = resizer.width = 64
+    changed = writing.Recipe(config)
+    recipe.improve(changed, facts_of(0.02))
+    assert bool(changed.config.eval_config.tiles.size) == are_cut
+    assert bool(changed.config.train_input_reader.tiles.size) == are_cut
