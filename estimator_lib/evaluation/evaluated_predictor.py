@@ -24,6 +24,9 @@ class EvaluatedPredictor:
     Attributes:
         path: of the model.
         problem: that ended an evaluation; TensorFlow only keeps its text. None: there was none.
+
+    Raises:
+        errors.UserError: the model lacks an output that evaluations by tiles merge.
     """
 
     problem: Optional[errors.UserError] = None
@@ -35,8 +38,15 @@ class EvaluatedPredictor:
         self._task = task
         self._predictor = predictor
         self._plan = None if tiling is None else inference.Plan(tiling=tiling)
-        names = list(predictor.output_types if tiling is None else task.tiled_outputs())
-        self._types = {name: predictor.output_types[name] for name in names}
+        known = predictor.output_types
+        names = list(known if tiling is None else task.tiled_outputs())
+        for name in names:
+            if name not in known:
+                raise errors.UserError(
+                    f'{self.path} has no output {name!r}, which evaluations by tiles merge; it has '
+                    f'{", ".join(sorted(known))}. Expected such a model, or no tiles.'
+                )
+        self._types = {name: known[name] for name in names}
 
     def outputs(self, features: Features) -> Tensors:
         """Build the outputs of `Task.postprocess`, computed by the model from whole images.
@@ -75,17 +85,17 @@ class EvaluatedPredictor:
 
     def _run(self, image: np.ndarray, name: str) -> Arrays:
         """Run the model on an image or on its tiles; return the outputs without a batch."""
-        if self._plan is None:
-            batch = self._predictor.predict(image[np.newaxis])
-            return {key: value[0] for key, value in batch.items()}
-        loaded = [(inference.Image(name, '', 0, lambda: image), image)]
-        results = inference.run(self._predictor, self._task, loaded, self._plan, _stop)
         try:
+            if self._plan is None:
+                batch = self._predictor.predict(image[np.newaxis])
+                return {key: value[0] for key, value in batch.items()}
+            loaded = [(inference.Image(name, '', 0, lambda: image), image)]
+            results = inference.run(self._predictor, self._task, loaded, self._plan, _stop)
             ((_, _, merged),) = results
+            return self._task.evaluated_tiles(merged)
         except errors.UserError as problem:
             self.problem = problem
             raise
-        return self._task.evaluated_tiles(merged)
 
 
 def _stop(problem: errors.DataError) -> None:

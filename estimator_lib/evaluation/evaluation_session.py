@@ -196,9 +196,19 @@ class FileSession(Passes):
         super().__init__(config, hooks)
 
     def evaluate(self, checkpoint_path: str = '') -> Dict[str, Any]:
-        """Run one pass, and return the metrics by name; the file is its own checkpoint."""
+        """Run one pass, and return the metrics by name; the file is its own checkpoint.
+
+        Raises:
+            errors.UserError: the model fails on an image.
+        """
         del checkpoint_path
-        return self._run_pass()
+        try:
+            return self._run_pass()
+        except tf.errors.OpError as error:
+            problem = getattr(self._file, 'problem', None)
+            if problem is None:
+                raise
+            raise problem from error
 
     def _measure(self) -> Measured:
         features, labels = self._input_fn()
@@ -228,8 +238,8 @@ class TiledSession(FileSession):
         hooks: Sequence[tf1.train.SessionRunHook] = (),
     ):
         self._predictor = predictor
-        self._tiled = EvaluatedPredictor(task, predictor, tiling)
-        super().__init__(task, self._tiled, input_fn, config, hooks)
+        tiled = EvaluatedPredictor(task, predictor, tiling)
+        super().__init__(task, tiled, input_fn, config, hooks)
 
     def evaluate(self, checkpoint_path: str = '') -> Dict[str, Any]:
         """Run one pass with the variables of a checkpoint, and return the metrics by name.
@@ -238,9 +248,4 @@ class TiledSession(FileSession):
             errors.UserError: the model fails on an image.
         """
         self._predictor.restore(checkpoint_path)
-        try:
-            return self._run_pass()
-        except tf.errors.OpError as error:
-            if self._tiled.problem is None:
-                raise
-            raise self._tiled.problem from error
+        return super().evaluate()

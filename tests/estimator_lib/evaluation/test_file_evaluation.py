@@ -124,6 +124,48 @@ def test_a_file_that_fails_while_it_runs_gives_its_reason(model, monkeypatch):
     )
 
 
+class TiledLine(line_task.Line):
+    def tiled_outputs(self):
+        return ('y',)
+
+    def merge_tiles(self, tiles, size):
+        ((_, outputs),) = tiles
+        return outputs
+
+
+class FailingPredictor:
+    path = 'line.onnx'
+    max_batch_size = None
+
+    def __init__(self, output='y'):
+        self.output_types, self.output_shapes = {output: tf.float32}, {output: []}
+
+    def predict(self, images):
+        raise errors.UserError(f'line.onnx: {images.shape[1]} rows; expected two.')
+
+
+@pytest.mark.parametrize('tile', [0, 64])
+def test_a_problem_of_a_predictor_stays_its_sentence(model, tile):
+    config = type(model[0])()
+    config.CopyFrom(model[0])
+    config.eval_config.tiles.size = tile
+    with pytest.raises(errors.UserError) as caught:
+        training.evaluate_file(TiledLine(), config, 'line.onnx', predictor=FailingPredictor())
+    assert str(caught.value) == 'line.onnx: 1 rows; expected two.'
+
+
+def test_an_output_that_tiles_need_is_missed_in_a_sentence(model):
+    config = type(model[0])()
+    config.CopyFrom(model[0])
+    config.eval_config.tiles.size = 64
+    with pytest.raises(errors.UserError) as caught:
+        training.evaluate_file(TiledLine(), config, 'line.onnx', predictor=FailingPredictor('z'))
+    assert str(caught.value) == (
+        "line.onnx has no output 'y', which evaluations by tiles merge; it has z. Expected such a "
+        'model, or no tiles.'
+    )
+
+
 def test_a_file_is_measured_beside_its_checkpoint(model, tmp_path):
     config, _, path = model
     # y = 2.5 x is 0.5 x from the labels of 1, 2, 3 and 4.
