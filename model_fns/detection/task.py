@@ -324,13 +324,9 @@ class DetectionTask(Task):
         return merging.merge(tiles, size)
 
     def tiled_outputs(self) -> Sequence[str]:
-        """Return the names of what `merge_tiles` merges; see `Task.tiled_outputs`.
-
-        Models with keypoints have none, and neither have those with context: tiles are predicted
-        as requests, and a request of an image does not have the features of other images.
-        """
-        has_keypoints = fields.DETECTION_KEYPOINTS in self._model.outputs
-        if has_keypoints or self._reader.context is not None:
+        """Return what `merge_tiles` merges; nothing for models with keypoints or context."""
+        # Tiles are predicted as requests, which have no features of other images.
+        if fields.DETECTION_KEYPOINTS in self._model.outputs or self._reader.context is not None:
             return ()
         corners = [fields.DETECTION_CORNERS] if self._model.family.IS_ROTATED else []
         return (*merging.NAMES, *corners, *({fields.DETECTION_MASKS} & self._model.outputs))
