@@ -154,6 +154,8 @@ def train_input_fn(
 def eval_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> inputs.RecordInput:
     """Create the input function of one pass over the first `eval_input_reader`.
 
+    It is for Estimators, which see whole images: `eval_config.tiles` has no effect.
+
     Args:
         task: decodes the examples.
         config: has the reader.
@@ -161,4 +163,7 @@ def eval_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> i
     Raises:
         errors.ConfigError: the config has no `eval_input_reader`.
     """
-    return evaluators.evaluation_sets(task, config)[0].input_fn
+    whole = type(config)()
+    whole.CopyFrom(config)
+    whole.eval_config.ClearField('tiles')
+    return evaluators.evaluation_sets(task, whole)[0].input_fn

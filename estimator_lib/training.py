@@ -213,10 +213,11 @@ def evaluate_file(
     file: file_evaluation.EvaluatedFile
     if predictor is None:
         file = ExportedFile(task, path)
-        task = serving.with_requests(task) if file.takes_images else task
+        takes_images = file.takes_images
     else:
-        task = serving.with_requests(task)
         file = EvaluatedPredictor(task, predictor, tiling)
+        takes_images = tiling is None  # by tiles each input of `evaluation_sets` has images
+    task = serving.with_requests(task) if takes_images else task
     return file_evaluation.evaluate_file(
         task,
         config.eval_config,

@@ -17,7 +17,7 @@ class EvaluatedPredictor:
     """Predictor whose outputs for whole images are evaluated, as those of the network.
 
     Args:
-        task: the task of the model, from `serving.with_requests`.
+        task: the task of the model.
         predictor: the model.
         tiling: the tiles that larger images are cut into; None: images are not cut.
 

@@ -31,7 +31,7 @@ from estimator_lib.checkpoints import checkpoint_files, class_match, evaluated
 from estimator_lib.data import corrupt_records, epochs, inputs
 from estimator_lib.drawing import figures, sheets
 from estimator_lib.evaluation import early_stopping, evaluation_session, tiles
-from estimator_lib.export import export_policies, exported_model, serving
+from estimator_lib.export import export_policies, exported_model
 from estimator_lib.graphs import evaluation, losses, task_checks
 from estimator_lib.hooks import summaries
 from estimator_lib.run_records import results
@@ -213,9 +213,8 @@ class Evaluator:
         common = examples.input_fn, self._estimator.config, self._hooks(examples)
         if self._tiling is None:
             return evaluation_session.EvaluationSession(self._evaluation_fn, *common)
-        task = serving.with_requests(self._task)
         predictor = self._create_tile_predictor()
-        return evaluation_session.TiledSession(task, predictor, self._tiling, *common)
+        return evaluation_session.TiledSession(self._task, predictor, self._tiling, *common)
 
     def _hooks(self, examples: EvaluationSet) -> List[tf_estimator.SessionRunHook]:
         hooks: List[tf_estimator.SessionRunHook] = []

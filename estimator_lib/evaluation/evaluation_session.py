@@ -223,7 +223,7 @@ class TiledSession(FileSession):
     """Evaluation of checkpoints of one model by tiles; the other arguments are of `FileSession`.
 
     Args:
-        task: from `serving.with_requests`.
+        task: has the metrics; `input_fn` reads by `tiles.as_read`.
         predictor: runs the model on tiles.
         tiling: the tiles of larger images.
     """

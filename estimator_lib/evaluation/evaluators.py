@@ -11,7 +11,7 @@ from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.config import metric_choices
 from estimator_lib.data import inputs
 from estimator_lib.evaluation import early_stopping, evaluating, tiles
-from estimator_lib.export import export_policies, serving
+from estimator_lib.export import export_policies
 from estimator_lib.export.writers import GraphHook
 from estimator_lib.graphs import losses
 from estimator_lib.run_records import results
@@ -157,8 +157,9 @@ def _input_fn(
     By tiles images come one by one: they are large, and there are no losses of a batch.
     """
     eval_config, batch_size = config.eval_config, config.eval_config.batch_size
-    if tiles.from_config(eval_config) is not None:
-        task, batch_size = serving.with_requests(task), 1
+    tiling = tiles.from_config(eval_config)
+    if tiling is not None:
+        task, batch_size = tiles.as_read(task, tiling), 1
     return inputs.create_input_fn(
         task,
         reader,

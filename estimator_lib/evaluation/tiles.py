@@ -6,6 +6,7 @@ from typing import Optional
 
 from estimator_lib import errors
 from estimator_lib.drawing.tiling import Tiling, default_overlap
+from estimator_lib.export import serving
 from estimator_lib.task import Task
 from protos import eval_pb2
 
@@ -27,6 +28,14 @@ def from_config(config: eval_pb2.EvalConfig) -> Optional[Tiling]:
             f'{FIELD}.overlap: {overlap}; expected less than {FIELD}.size, {tiles.size}.'
         )
     return Tiling(tiles.size, overlap, tiles.whole_image)
+
+
+def as_read(task: Task, tiling: Tiling) -> Task:
+    """Return the task that reads the examples of an evaluation by tiles, and no others.
+
+    They have whole images, and the labels that merged outputs are compared with.
+    """
+    return serving.with_requests(task.as_tiled(tiling.size))
 
 
 def check(task: Task, config: eval_pb2.EvalConfig) -> None:

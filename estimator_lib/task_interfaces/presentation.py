@@ -12,6 +12,7 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
+    TypeVar,
 )
 
 import numpy as np
@@ -20,6 +21,8 @@ from estimator_lib.task_interfaces.tensors import Arrays
 
 if TYPE_CHECKING:
     from estimator_lib.drawing.tiling import Window
+
+PresentationT = TypeVar('PresentationT', bound='Presentation')
 
 
 class Shown(NamedTuple):
@@ -269,6 +272,16 @@ class Presentation:
         `Task.metrics` must need no others. Empty: there are no evaluations by tiles.
         """
         return ()
+
+    def as_tiled(self: PresentationT, size: int) -> PresentationT:
+        """Return the task that reads the examples of evaluations by tiles, by default itself.
+
+        Args:
+            size: side of a tile in pixels. Predictions are merged at the size of the image, and
+                the network does not see the image of these examples.
+        """
+        del size
+        return self
 
     def evaluated_tiles(self, merged: Arrays) -> Arrays:
         """Return the outputs of `merge_tiles` as arrays of numbers, for `metrics`."""

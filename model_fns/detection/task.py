@@ -107,7 +107,8 @@ class DetectionTask(Task):
         self._load_all_variables = load_all_variables
         self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
-        self._analyzed, self._views, self._tile_size = analyzed, views, 0
+        self._analyzed, self._views = analyzed, views
+        self._eval_resizer: inputs.Resizer = model.resizer
         self.image_format = model.channels.format
 
     @classmethod
@@ -128,7 +129,7 @@ class DetectionTask(Task):
             channels.from_config(config),
         )
         label_map = label_map_files.read_label_maps(config, model.num_classes)
-        task = cls(
+        return cls(
             model,
             inputs.build_reader(config, model.num_classes, label_map, model.family),
             augmentation.build_augmentation(config.train_config.data_augmentation_options),
@@ -146,8 +147,6 @@ class DetectionTask(Task):
             metrics.build_analyzed(config.eval_config, model.num_classes, label_map),
             merged_views.build_views(config.eval_config, model),
         )
-        task._tile_size = config.eval_config.tiles.size
-        return task
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode a record, a string scalar, into named tensors; see `inputs.Reader.decode`."""
@@ -176,9 +175,7 @@ class DetectionTask(Task):
                 for name, value in example.items()
                 if name not in _LEARNED_FOR or _LEARNED_FOR[name] in self._model.outputs
             }
-        resizer: inputs.Resizer = self._model.resizer
-        if mode != ModeKeys.TRAIN and self._tile_size and self._reader.mask_type is not None:
-            resizer = image_resizers.SmallImageResizer(self._model.resizer, self._tile_size)
+        resizer = self._model.resizer if mode == ModeKeys.TRAIN else self._eval_resizer
         return self._reader.prepare(example, resizer, mode)
 
     def batch_spec(self) -> BatchSpec:
@@ -288,16 +285,7 @@ class DetectionTask(Task):
 
     def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
         """Describe the score threshold and its source."""
-        score, source = self._drawer.least_score, 'the default of eval_config.min_score_threshold'
-        if shown.least_score is not None:
-            score, source = shown.least_score, '--score_threshold'
-        elif worth_showing.least_score is not None:
-            score, source = worth_showing.least_score, 'the best F1 in the evaluation'
-        elif self._drawer.min_score is not None:
-            source = 'eval_config.min_score_threshold'
-        whose = '' if shown.class_indices is None else ' of these classes'
-        text = f'0 detections{whose} reached {score:.3g} (from {source})'
-        return f'{text}; --score_threshold lowers it'
+        return self._drawer.nothing_found(shown, worth_showing)
 
     def coco_results(
         self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
@@ -322,6 +310,13 @@ class DetectionTask(Task):
         if fields.DETECTION_KEYPOINTS in self._model.outputs:
             return None
         return merging.merge(tiles, size)
+
+    def as_tiled(self, size: int) -> DetectionTask:
+        """Return the task whose evaluations read masks at the size of images larger than a tile."""
+        tiled = copy.copy(self)
+        if self._reader.mask_type is not None:
+            tiled._eval_resizer = image_resizers.SmallImageResizer(self._model.resizer, size)
+        return tiled
 
     def tiled_outputs(self) -> Sequence[str]:
         """Return what `merge_tiles` merges; nothing for models with keypoints or context."""

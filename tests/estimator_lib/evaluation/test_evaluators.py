@@ -3,9 +3,11 @@
 import json
 
 import pytest
+import tensorflow as tf
 
-from estimator_lib import errors, tf_estimator, training
+from estimator_lib import building, errors, tf_estimator, training
 from estimator_lib.evaluation import evaluators
+from estimator_lib.export import serving
 from protos import pipeline_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
@@ -81,3 +83,13 @@ def test_metrics_that_can_be_asked_for():
     ]
     config.eval_config.tiles.size = 64  # there are no losses of tiles
     assert evaluators.metric_names(Line(), config) == ['error']
+
+
+def test_an_estimator_reads_whole_images(tmp_path):
+    """As without tiles: batches of three, without the images that would be cut."""
+    config = line_task.create_config(tmp_path)
+    config.eval_config.tiles.size = 64
+    with tf.Graph().as_default():
+        features, _ = building.eval_input_fn(Line(), config)()
+        tiled, _ = evaluators.evaluation_sets(Line(), config)[0].input_fn()
+    assert serving.REQUEST in tiled and serving.REQUEST not in features

@@ -143,18 +143,28 @@ def test_masks_are_compared_at_the_size_of_the_image(tmp_path):
     metrics = training.evaluate_file(task, config, 'fake.onnx', predictor=predictor)
     found = {name: metrics['0'][f'{name}_Precision/mAP@.50IOU'] for name in MASKED}
     assert found == {'DetectionBoxes': pytest.approx(1.0), 'DetectionMasks': pytest.approx(1.0)}
-    # A task that reads labels as for one look at the image has masks of the input's size.
-    images = {}
-    for tile in (64, 200):
-        config.eval_config.tiles.size = tile
-        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-            task = build_task(config, 'evaluate')
-            serialized = next(tf.compat.v1.io.tf_record_iterator(f'{tmp_path}/val.tfrecord'))
-            _, labels = task.prepare(task.decode(tf.constant(serialized)), 'eval')
-            session.run(tf.compat.v1.tables_initializer())
-            images[tile] = session.run(tf.shape(labels[fields.MASKS])).tolist()
-    assert images[64] == [len(PLACES), *SIZE]
-    assert images[200][1:] != list(SIZE)
+
+
+def test_only_the_inputs_of_tiles_have_masks_of_the_size_of_the_image(tmp_path):
+    """What else reads examples, as `Estimator.evaluate`, has those of the network's input."""
+    write_data(tmp_path, rotated=False)
+    config = text_format.Parse(
+        tiny_two_stage.config_text(tmp_path, 3), pipeline_pb2.TrainEvalPipelineConfig()
+    )
+    config.eval_config.tiles.size = 64
+    task = build_task(config, 'evaluate')
+    serialized = next(tf.compat.v1.io.tf_record_iterator(f'{tmp_path}/val.tfrecord'))
+    sizes = []
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        example = task.decode(tf.constant(serialized))
+        for each in (task, task.as_tiled(64), task.as_tiled(200)):
+            features, labels = each.prepare(example, 'eval')
+            sizes.append((tf.shape(features[fields.IMAGE])[:2], tf.shape(labels[fields.MASKS])))
+        session.run(tf.compat.v1.tables_initializer())
+        own, of_tiles, fits = session.run(sizes)
+    assert own[0].max() == own[1][1:].max() == 64  # the longer side of the network's input
+    assert of_tiles[1].tolist() == [len(PLACES), *SIZE]
+    assert [part.tolist() for part in fits] == [part.tolist() for part in own]
 
 
 def test_models_with_context_are_refused():
