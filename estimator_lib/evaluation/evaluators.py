@@ -20,6 +20,8 @@ from protos import input_reader_pb2, pipeline_pb2, reader_paths
 
 TRAINING_DATA = 'training_data'
 
+_TILED_BATCHES = 2  # that are decoded at the same time, so that the network need not wait
+
 
 def create_evaluator(
     task: Task,
@@ -159,7 +161,7 @@ def _input_fn(
     eval_config, batch_size = config.eval_config, config.eval_config.batch_size
     tiling = tiles.from_config(eval_config)
     if tiling is not None:
-        task, batch_size = tiles.as_read(task, tiling), 1
+        task, batch_size, reader = tiles.as_read(task, tiling), 1, _reading_few(reader)
     return inputs.create_input_fn(
         task,
         reader,
@@ -169,6 +171,16 @@ def _input_fn(
         num_epochs=1,
         max_examples=eval_config.num_examples if eval_config.HasField('num_examples') else None,
     )
+
+
+def _reading_few(reader: input_reader_pb2.InputReader) -> input_reader_pb2.InputReader:
+    """Return a reader that keeps few images in memory: those that are cut are large."""
+    few = type(reader)()
+    few.CopyFrom(reader)
+    if not few.HasField('num_parallel_batches'):
+        few.num_parallel_batches = _TILED_BATCHES
+    few.num_prefetch_batches = 1 if few.num_prefetch_batches else 0
+    return few
 
 
 def metric_names(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:

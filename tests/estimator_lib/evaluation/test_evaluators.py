@@ -93,3 +93,33 @@ def test_an_estimator_reads_whole_images(tmp_path):
         features, _ = building.eval_input_fn(Line(), config)()
         tiled, _ = evaluators.evaluation_sets(Line(), config)[0].input_fn()
     assert serving.REQUEST in tiled and serving.REQUEST not in features
+
+
+@pytest.mark.parametrize(
+    ('fields', 'decoded', 'waiting'),
+    [
+        ({}, 2, 1),
+        ({'num_parallel_batches': 1, 'num_prefetch_batches': 0}, 1, 0),
+        ({'num_parallel_batches': 5, 'num_prefetch_batches': 7}, 5, 1),
+        ({'num_prefetch_batches': -1}, 2, 1),  # as TensorFlow likes
+    ],
+)
+def test_few_large_images_are_in_memory(tmp_path, monkeypatch, fields, decoded, waiting):
+    config = line_task.create_config(tmp_path)
+    for name, value in fields.items():
+        setattr(config.eval_input_reader[0], name, value)
+    before = config.eval_input_reader[0].SerializeToString()
+    plans = []
+
+    def create_input_fn(task, reader, mode, **options):
+        plans.append((options['batch_size'], reader))
+
+    monkeypatch.setattr(evaluators.inputs, 'create_input_fn', create_input_fn)
+    for tile in (0, 64):
+        config.eval_config.tiles.size = tile
+        evaluators.evaluation_sets(Line(), config)
+    (whole, _, tiled, _) = plans
+    assert whole == (3, config.eval_input_reader[0])
+    assert tiled[0] == 1
+    assert (tiled[1].num_parallel_batches, tiled[1].num_prefetch_batches) == (decoded, waiting)
+    assert config.eval_input_reader[0].SerializeToString() == before
