@@ -83,11 +83,11 @@ def picture(draw: Draw) -> np.ndarray:
 
 @contextlib.contextmanager
 def _filled(draw: Draw) -> Iterator[Any]:
-    """Give the block a figure that is filled, and matplotlib's settings."""
+    """Give the block the drawn figure, under our settings of matplotlib."""
     import matplotlib
     from matplotlib import figure as matplotlib_figure
 
-    with matplotlib.rc_context(_STYLE), figures.literal_text():
+    with figures.literal_text(), matplotlib.rc_context(_STYLE):
         canvas = matplotlib_figure.Figure(
             figsize=(6.4, 4.0), dpi=_DOTS_PER_INCH, layout='constrained', facecolor='white'
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from typing import TYPE_CHECKING, Any, Iterator, Mapping
 
 from estimator_lib import errors
@@ -16,17 +17,21 @@ if TYPE_CHECKING:
 log = logging.getLogger('estimator_lib')
 
 
+_drawing = threading.RLock()
+
+
 @contextlib.contextmanager
 def literal_text() -> Iterator[None]:
     """Draw the text of figures as it is in the block, which creates and saves them.
 
     By default matplotlib parses text with two dollar signs as a formula, and raises an error where
-    it is none.
+    it is none. Settings of matplotlib are those of the process: one thread draws at a time, else
+    the thread that ends last would restore the settings of the other one's block.
     """
     import matplotlib
 
     settings: Any = {'text.parse_math': False, 'text.usetex': False}
-    with matplotlib.rc_context(settings):
+    with _drawing, matplotlib.rc_context(settings):
         yield
 
 

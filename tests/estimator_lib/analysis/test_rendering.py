@@ -2,6 +2,7 @@
 
 import io
 import sys
+import threading
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
@@ -83,3 +84,24 @@ def test_no_global_state_changes(drawing):
     assert matplotlib.rcParams['text.color'] == matplotlib.rcParamsDefault['text.color']
     assert matplotlib.rcParams['svg.fonttype'] == 'path'
     assert sys.modules.get('matplotlib.pyplot') is None or not matplotlib.pyplot.get_fignums()
+
+
+def test_figures_of_two_threads_leave_the_settings_as_they_were():
+    import matplotlib
+
+    second_draws, first_ended = threading.Event(), threading.Event()
+
+    def draw_second(canvas):
+        second_draws.set()
+        first_ended.wait(0.5)
+
+    other = threading.Thread(target=rendering.picture, args=[draw_second])
+
+    def draw_first(canvas):
+        other.start()
+        second_draws.wait(0.5)
+
+    rendering.picture(draw_first)
+    first_ended.set()
+    other.join()
+    assert matplotlib.rcParams['text.color'] == matplotlib.rcParamsDefault['text.color']
