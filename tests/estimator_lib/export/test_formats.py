@@ -30,7 +30,7 @@ def test_options_of_a_format():
     writer = formats.create_writer('saved_model', {'warmup_requests': 3, 'signature_name': 'x'})
     assert writer == SavedModelWriter(None, 'x', 3)
     writer = formats.create_writer('tflite', {'quantize': 'int8'}, {'max_detections': 5})
-    assert writer == TfliteWriter('int8', 100, {'max_detections': 5})
+    assert writer == TfliteWriter('int8', 100, task_options={'max_detections': 5})
     assert set(formats.option_names()) == {
         'input_type',
         'signature_name',
