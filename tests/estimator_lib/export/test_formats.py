@@ -38,6 +38,8 @@ def test_options_of_a_format():
         'serving_weights',
         'quantize',
         'representative_examples',
+        'keep_float',
+        'max_loss',
         'batch',
         'input',
     }
