@@ -39,7 +39,7 @@ def check_optimizer(optimizer: optimizer_pb2.Optimizer, num_steps: int) -> Itera
 
 
 def require_optimizer(optimizer: optimizer_pb2.Optimizer) -> None:
-    """Check an optimizer that is built without the rest of its config, but for its schedule.
+    """Check the fields of an optimizer that is built without the rest of its config, each alone.
 
     Raises:
         errors.ConfigError: there are problems; the message lists all.

@@ -31,6 +31,7 @@ from estimator_lib.checkpoints import checkpoint_files, class_match, evaluated
 from estimator_lib.data import corrupt_records, epochs, inputs
 from estimator_lib.drawing import figures, sheets
 from estimator_lib.evaluation import early_stopping, evaluation_session, tiles
+from estimator_lib.evaluation.evaluated_predictor import EvaluatedPredictor
 from estimator_lib.export import export_policies, exported_model
 from estimator_lib.graphs import evaluation, losses, task_checks
 from estimator_lib.hooks import summaries
@@ -95,9 +96,7 @@ class Evaluator:
         self._exporters = list(exporters)
         tiles.check(task, config.eval_config)
         self._tiling = tiles.from_config(config.eval_config)
-        self._create_tile_predictor = functools.lru_cache(maxsize=1)(
-            lambda: exported_model.RestoringPredictor(task, config, graph_hook_fn)
-        )
+        self._graph_hook_fn = graph_hook_fn
         self._sessions: Dict[str, evaluation_session.Passes] = {}
         self._pictures: Dict[str, summaries.ExamplePictures] = {}
         self._results = results.Results(
@@ -137,6 +136,8 @@ class Evaluator:
             for collector in self._collectors.values():
                 collector.enabled = analyzes
             self._analyzed_step = step if analyzes else None
+            if self._tiling is not None:
+                self._tile_predictor.restore(checkpoint_path)
             self.last_metrics = {
                 each.name: self._evaluate_set(each, checkpoint_path, step) for each in self._sets
             }
@@ -213,8 +214,12 @@ class Evaluator:
         common = examples.input_fn, self._estimator.config, self._hooks(examples)
         if self._tiling is None:
             return evaluation_session.EvaluationSession(self._evaluation_fn, *common)
-        predictor = self._create_tile_predictor()
-        return evaluation_session.TiledSession(self._task, predictor, self._tiling, *common)
+        tiled = EvaluatedPredictor(self._task, self._tile_predictor, self._tiling)
+        return evaluation_session.FileSession(self._task, tiled, *common)
+
+    @functools.cached_property
+    def _tile_predictor(self) -> exported_model.RestoringPredictor:
+        return exported_model.RestoringPredictor(self._task, self._config, self._graph_hook_fn)
 
     def _hooks(self, examples: EvaluationSet) -> List[tf_estimator.SessionRunHook]:
         hooks: List[tf_estimator.SessionRunHook] = []

@@ -10,10 +10,8 @@ import tensorflow as tf
 
 from estimator_lib import tf_estimator
 from estimator_lib.data import inputs
-from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation.evaluated_predictor import EvaluatedPredictor
 from estimator_lib.export.exported_file import ExportedFile
-from estimator_lib.export.exported_model import RestoringPredictor
 from estimator_lib.graphs import evaluation, losses
 from estimator_lib.hooks import summaries
 from estimator_lib.task import Metric, Task
@@ -196,7 +194,7 @@ class FileSession(Passes):
         super().__init__(config, hooks)
 
     def evaluate(self, checkpoint_path: str = '') -> Dict[str, Any]:
-        """Run one pass, and return the metrics by name; the file is its own checkpoint.
+        """Run one pass, and return the metrics by name; the file has its variables.
 
         Raises:
             errors.UserError: the model fails on an image.
@@ -217,35 +215,3 @@ class FileSession(Passes):
         metrics = self._task.metrics(outputs, features, labels)
         summaries.offer_examples(features, outputs, labels, state and state.records)
         return Measured(metrics, {})
-
-
-class TiledSession(FileSession):
-    """Evaluation of checkpoints of one model by tiles; the other arguments are of `FileSession`.
-
-    Args:
-        task: has the metrics; `input_fn` reads by `tiles.as_read`.
-        predictor: runs the model on tiles.
-        tiling: the tiles of larger images.
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        predictor: RestoringPredictor,
-        tiling: Tiling,
-        input_fn: inputs.RecordInput,
-        config: tf_estimator.RunConfig,
-        hooks: Sequence[tf1.train.SessionRunHook] = (),
-    ):
-        self._predictor = predictor
-        tiled = EvaluatedPredictor(task, predictor, tiling)
-        super().__init__(task, tiled, input_fn, config, hooks)
-
-    def evaluate(self, checkpoint_path: str = '') -> Dict[str, Any]:
-        """Run one pass with the variables of a checkpoint, and return the metrics by name.
-
-        Raises:
-            errors.UserError: the model fails on an image.
-        """
-        self._predictor.restore(checkpoint_path)
-        return super().evaluate()
