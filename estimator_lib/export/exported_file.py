@@ -21,6 +21,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.export import (
     artifacts,
+    export_folders,
     exported_model,
     formats,
     frozen_graph,
@@ -217,7 +218,7 @@ def check(path: str) -> None:
         raise errors.UserError(
             f'{path} is not there{errors.relative_to(path)}; expected a file, {listed}.'
         )
-    if os.path.basename(path) == tf.saved_model.SAVED_MODEL_FILENAME_PB:
+    if os.path.basename(path) == export_folders.SAVED_MODEL_FILE:
         raise errors.UserError(
             f'{path} is a part of a SavedModel; expected --saved_model_dir='
             f'{os.path.dirname(path) or "."}.'

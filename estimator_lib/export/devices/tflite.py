@@ -195,7 +195,7 @@ def _save(graph: StaticGraph, path: str, is_int8: bool) -> None:
 def _converter(
     graph: StaticGraph, quantize: str, representative: Sequence[np.ndarray]
 ) -> Iterator[Any]:
-    """Return TensorFlow's converter of a network, and make its errors sentences.
+    """Give the block TensorFlow's converter of a network; raise its errors as `UserError`.
 
     Raises:
         errors.UserError: the network has an op that TFLite does not.

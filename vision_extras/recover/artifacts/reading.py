@@ -15,7 +15,7 @@ from google.protobuf import text_format
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, object_graphs, plain_paths
-from estimator_lib.export import freezing
+from estimator_lib.export import export_folders, freezing
 from estimator_lib.export.metadata import tflite_metadata
 from vision_extras.recover.artifacts import graph_checks, graphs, tflite_files, tflite_graphs
 
@@ -26,7 +26,6 @@ SAVED_MODEL = 'SavedModel'
 CHECKPOINT = 'checkpoint'
 TFLITE_FILE = 'TFLite file'
 
-_SAVED_MODEL_FILE = 'saved_model.pb'
 _VARIABLES = ('Variable', 'VariableV2', 'VarHandleOp')
 _CHECKPOINT_ENDINGS = re.compile(r'\.(index|meta|data-\d+-of-\d+)$')
 # Ends of names of variables that only training needs.
@@ -83,15 +82,15 @@ def read(path: str, scopes: Sequence[str] = ()) -> Artifact:
         errors.UserError: it is no such artifact, or cannot be read; one sentence.
     """
     path = path.rstrip('/') or path
-    if os.path.basename(path) == _SAVED_MODEL_FILE:
+    if os.path.basename(path) == export_folders.SAVED_MODEL_FILE:
         path = os.path.dirname(path) or '.'
     if tf.io.gfile.isdir(path):
-        if tf.io.gfile.exists(os.path.join(path, _SAVED_MODEL_FILE)):
+        if tf.io.gfile.exists(os.path.join(path, export_folders.SAVED_MODEL_FILE)):
             return _read_saved_model(path, scopes)
         if checkpoint_files.latest_checkpoint(path) is None:
             raise errors.UserError(
-                f'--from: {path} holds neither {_SAVED_MODEL_FILE} nor a checkpoint; expected the '
-                'folder of a SavedModel or of a checkpoint, or a frozen graph.'
+                f'--from: {path} holds neither {export_folders.SAVED_MODEL_FILE} nor a checkpoint; '
+                'expected the folder of a SavedModel or of a checkpoint, or a frozen graph.'
             )
         return _read_checkpoint(path)
     prefix = _CHECKPOINT_ENDINGS.sub('', path)
