@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, NamedTuple, Sequence
+from typing import List, NamedTuple, Optional, Sequence
 
 _LARGEST_OVERLAP = 200  # of tiles by default, in pixels
 
@@ -14,11 +14,6 @@ class Window(NamedTuple):
     left: int
     height: int
     width: int
-
-
-def default_overlap(size: int) -> int:
-    """Return the usual overlap of tiles: a quarter of their side, at most 200 pixels."""
-    return min(_LARGEST_OVERLAP, size // 4)
 
 
 class Tiling(NamedTuple):
@@ -33,6 +28,12 @@ class Tiling(NamedTuple):
     size: int
     overlap: int
     whole: bool = False
+
+    @classmethod
+    def create(cls, size: int, overlap: Optional[int], whole: bool = False) -> Tiling:
+        """Create tiles of a size that share some pixels; None: a quarter of it, at most 200."""
+        usual = min(_LARGEST_OVERLAP, size // 4)
+        return cls(size, usual if overlap is None else overlap, whole)
 
     def windows(self, height: int, width: int) -> List[Window]:
         """Return the tiles of an image, row by row; the last tile ends at the image's border."""

@@ -62,7 +62,7 @@ class EvaluatedPredictor:
         for name, output in zip(names, computed[1:]):
             sides = self._predictor.output_shapes[name]
             if self._plan is not None and sides is not None:
-                sides = [None] * len(sides)  # the tiles of an image have more than one tile
+                sides = [None] * len(sides)  # merged outputs have more rows than those of one tile
             output.set_shape(None if sides is None else [None, *sides])
         served = dict(zip(names, computed[1:]))
         return self._task.evaluated_outputs(served, computed[0], features)
@@ -90,17 +90,12 @@ class EvaluatedPredictor:
                 batch = self._predictor.predict(image[np.newaxis])
                 return {key: value[0] for key, value in batch.items()}
             loaded = [(inference.Image(name, '', 0, lambda: image), image)]
-            results = inference.run(self._predictor, self._task, loaded, self._plan, _stop)
+            results = inference.run(self._predictor, self._task, loaded, self._plan, inference.stop)
             ((_, _, merged),) = results
             return self._task.evaluated_tiles(merged)
         except errors.UserError as problem:
             self.problem = problem
             raise
-
-
-def _stop(problem: errors.DataError) -> None:
-    """Raise the problem of an image: an evaluation leaves out none."""
-    raise problem
 
 
 def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:

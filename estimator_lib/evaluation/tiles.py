@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Optional
 
 from estimator_lib import errors
-from estimator_lib.drawing.tiling import Tiling, default_overlap
+from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.export import serving
 from estimator_lib.task import Task
 from protos import eval_pb2
@@ -22,12 +22,13 @@ def from_config(config: eval_pb2.EvalConfig) -> Optional[Tiling]:
     tiles = config.tiles
     if not tiles.size:
         return None
-    overlap = tiles.overlap if tiles.HasField('overlap') else default_overlap(tiles.size)
-    if overlap >= tiles.size:
+    overlap = tiles.overlap if tiles.HasField('overlap') else None
+    tiling = Tiling.create(tiles.size, overlap, tiles.whole_image)
+    if tiling.overlap >= tiles.size:
         raise errors.ConfigError(
-            f'{FIELD}.overlap: {overlap}; expected less than {FIELD}.size, {tiles.size}.'
+            f'{FIELD}.overlap: {tiling.overlap}; expected less than {FIELD}.size, {tiles.size}.'
         )
-    return Tiling(tiles.size, overlap, tiles.whole_image)
+    return tiling
 
 
 def as_read(task: Task, tiling: Tiling) -> Task:

@@ -139,8 +139,8 @@ def too_large(image: Image) -> errors.DataError:
     )
 
 
-def _stop(problem: errors.DataError) -> None:
-    """Raise the problem of a tile: without one of its tiles an image has no prediction."""
+def stop(problem: errors.DataError) -> None:
+    """Raise a problem: without one of its tiles an image has no prediction, for example."""
     raise problem
 
 
@@ -165,10 +165,10 @@ def _run_in_tiles(
             )
             for window in windows
         )
-        ran = _run(predictor, _batches(tiles, predictor, plan), _stop)
+        ran = _run(predictor, _batches(tiles, predictor, plan), stop)
         if plan.tiling.whole and len(windows) > 1:
             windows.append(Window(0, 0, height, width))
-            ran = itertools.chain(ran, _run(predictor, [[(image, pixels)]], _stop))
+            ran = itertools.chain(ran, _run(predictor, [[(image, pixels)]], stop))
         # All tiles have one size, so `_batches` keeps their order: that of the windows.
         outputs = (output for _, _, output in ran)
         try:

@@ -12,7 +12,7 @@ from typing import List, Optional, Sequence, Tuple
 from estimator_lib import errors, texts
 from estimator_lib.commands import predict
 from estimator_lib.config import validation
-from estimator_lib.drawing.tiling import Tiling, default_overlap
+from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.evaluation import tiles
 from estimator_lib.processes import journals
 from estimator_lib.task import AS_CONFIGURED, Shown, Task
@@ -176,12 +176,12 @@ def read_tiling(options: RunOptions) -> Optional[Tiling]:
             if not options.has_default(name):
                 raise errors.UserError(f'--{name} has no effect without --tile.')
         return None
-    overlap = default_overlap(options.tile) if options.overlap is None else options.overlap
-    if overlap >= options.tile:
+    tiling = Tiling.create(options.tile, options.overlap, options.whole_image)
+    if tiling.overlap >= options.tile:
         raise errors.UserError(
-            f'--overlap is {overlap}; expected less than --tile, {options.tile}.'
+            f'--overlap is {tiling.overlap}; expected less than --tile, {options.tile}.'
         )
-    return Tiling(options.tile, overlap, options.whole_image)
+    return tiling
 
 
 def with_tiles(options: RunOptions) -> RunOptions:

@@ -15,7 +15,6 @@ import tensorflow as tf
 
 from estimator_lib import errors, texts
 from estimator_lib.data.file_examples import FileExamples, UnusableFileError
-from estimator_lib.drawing.tiling import default_overlap
 from model_fns.datasets import conversion, examination, sources
 from model_fns.datasets.convert import command
 from model_fns.datasets.files import channel_folders, folder_files
@@ -291,9 +290,8 @@ def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
         yield f'--ignore_class={name}'
     if reader.tiles.size:
         yield f'--tile={reader.tiles.size}'
-        has_overlap = reader.tiles.HasField('overlap')
-        overlap = reader.tiles.overlap if has_overlap else default_overlap(reader.tiles.size)
-        yield f'--overlap={overlap}'
+        if reader.tiles.HasField('overlap'):
+            yield f'--overlap={reader.tiles.overlap}'
         yield f'--min_area_inside={reader.tiles.min_area_inside:g}'
         yield f'--empty_tiles={"drop" if reader.tiles.drop_empty else "keep"}'
     count = len(options.additional_channel_path) // len(message.image_path)

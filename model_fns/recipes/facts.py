@@ -12,6 +12,7 @@ from google.protobuf import message
 from estimator_lib import errors
 from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import examination, readers
+from model_fns.datasets.annotations import tiles
 from model_fns.structures import images
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2, reader_paths
@@ -47,19 +48,14 @@ def _cut(image: ImageFacts, tiling: Tiling, least: float) -> List[ImageFacts]:
     if len(windows) < 2:
         return [image]
     boxes = image.boxes * np.tile(image.size, 2)
-    areas = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     found = []
     for window in windows:
-        ends = np.tile(window[2:], 2)
-        clipped = np.clip(boxes - np.tile(window[:2], 2), 0, ends)
-        inside = np.prod(clipped[:, 2:] - clipped[:, :2], axis=1)
-        kept = (inside >= (least - 1e-6) * areas) & (inside > 0)
+        clipped, inside = tiles.clip_boxes(boxes, window)
+        kept = (inside >= least - tiles.ROUNDING) & (inside > 0)
         if kept.any():
             is_named = len(image.labels) == len(boxes)
             labels = [image.labels[k] for k in np.flatnonzero(kept)] if is_named else image.labels
-            found.append(
-                ImageFacts((window.height, window.width), clipped[kept] / ends, tuple(labels))
-            )
+            found.append(ImageFacts((window.height, window.width), clipped[kept], tuple(labels)))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Iterator, NamedTuple, Optional
 
 import numpy as np
 
-from estimator_lib.drawing.tiling import Tiling, default_overlap
+from estimator_lib.drawing.tiling import Tiling
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Decision
 
@@ -57,7 +57,7 @@ def choose(facts: Facts, side: float, tile_side: float) -> Optional[Choice]:
     size = _MULTIPLE * math.ceil(wanted / _MULTIPLE - 0.5)
     if 2 * size > longest:
         return None
-    overlap = min(max(default_overlap(size), _longest_object(facts)), size // 2)
+    overlap = min(max(Tiling.create(size, None).overlap, _longest_object(facts)), size // 2)
     reason = (
         f'Images have about {width} x {height} pixels: at {side:.0f} x {side:.0f} the median '
         f'object would have {middle * side:.0f}, and in a tile of {size} x {size} it has '

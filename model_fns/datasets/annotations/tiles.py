@@ -30,6 +30,8 @@ _KEYPOINT = 'image/object/keypoint'
 _CLASSES = 'image/segmentation/class/encoded'
 _INSTANCES = 'image/segmentation/instance/encoded'
 
+ROUNDING = 1e-6  # of the part of a box that is in a tile
+
 
 def cut(
     features: records.Features, pixels: np.ndarray, window: Window, least: float
@@ -91,16 +93,12 @@ def cut_objects(
     made: records.Features = {}
     if _LABELS not in features:
         return made, np.zeros([0], np.int64)
-    origin = np.tile([window.top, window.left], 2)
-    ends = np.tile([window.height, window.width], 2)
     sides = np.stack([np.asarray(features[key], np.float64) for key in _SIDES], axis=1)
-    boxes = sides * np.tile(size, 2) - origin
-    clipped = np.clip(boxes, 0, ends)
-    areas, inside = _areas(boxes), _areas(clipped)
+    clipped, inside = clip_boxes(sides * np.tile(size, 2), window)
     # A crowd is a region to ignore, however little of it is in the tile.
-    is_region = np.asarray(features.get(_IS_CROWD, np.zeros([len(boxes)])), bool)
-    kept = np.flatnonzero((is_region | (inside >= (least - 1e-6) * areas)) & (inside > 0))
-    for key, values in zip(_SIDES, (clipped[kept] / ends).T):
+    is_region = np.asarray(features.get(_IS_CROWD, np.zeros([len(sides)])), bool)
+    kept = np.flatnonzero((is_region | (inside >= least - ROUNDING)) & (inside > 0))
+    for key, values in zip(_SIDES, clipped[kept].T):
         made[key] = values.astype(np.float32)
     made['image/object/class/text'] = [
         _listed(features, 'image/object/class/text')[i] for i in kept
@@ -108,7 +106,7 @@ def cut_objects(
     for key in _PER_OBJECT:
         if key in features:
             made[key] = np.asarray(features[key])[kept]
-    fractions = inside[kept] / areas[kept]
+    fractions = inside[kept]
     if 'image/object/mask' in features:
         pngs = [_listed(features, 'image/object/mask')[index] for index in kept]
         masks = [_crop(png, window).astype(np.uint8) for png in pngs]
@@ -147,8 +145,25 @@ def _cut_keypoints(
     made[f'{_KEYPOINT}/num'] = is_labeled.sum(axis=1).astype(np.int64)
 
 
-def _areas(boxes: np.ndarray) -> np.ndarray:
-    return np.prod(np.maximum(boxes[:, 2:] - boxes[:, :2], 0), axis=1)
+def clip_boxes(boxes: np.ndarray, window: Window) -> Tuple[np.ndarray, np.ndarray]:
+    """Clip boxes to a tile.
+
+    Args:
+        boxes: float [n, 4], ymin, xmin, ymax, xmax in pixels of the image.
+        window: of the tile.
+
+    Returns:
+        The boxes [n, 4], relative to the tile and its sides; and which part of the area of each is
+        in the tile [n], 0 for boxes without an area.
+    """
+    ends = np.tile([window.height, window.width], 2)
+    moved = boxes - np.tile([window.top, window.left], 2)
+    clipped = np.clip(moved, 0, ends)
+    areas, inside = (
+        np.prod(np.maximum(each[:, 2:] - each[:, :2], 0), axis=1) for each in (moved, clipped)
+    )
+    parts = np.divide(inside, areas, out=np.zeros_like(inside), where=areas > 0)
+    return clipped / ends, parts
 
 
 def _listed(features: records.Features, key: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from estimator_lib import errors, logs
 from estimator_lib.commands import command_line
-from estimator_lib.drawing.tiling import Tiling, default_overlap
+from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.processes import child_processes, journals
 from model_fns import extras
 from model_fns.datasets import conversion, ignored_regions, records, sources
@@ -474,11 +474,11 @@ def _tiling(flags: argparse.Namespace) -> Optional[Tiling]:
         raise errors.UserError(
             f'--tile={flags.tile}: a label of a whole image is not one of its tiles.'
         )
-    overlap = default_overlap(flags.tile) if flags.overlap is None else flags.overlap
-    if not 0 <= overlap < flags.tile or not 0 < flags.min_area_inside <= 1:
+    tiling = Tiling.create(flags.tile, flags.overlap)
+    if not 0 <= tiling.overlap < flags.tile or not 0 < flags.min_area_inside <= 1:
         raise errors.UserError(
-            f'--tile={flags.tile} --overlap={overlap} '
+            f'--tile={flags.tile} --overlap={tiling.overlap} '
             f'--min_area_inside={flags.min_area_inside:g}; expected 0 <= overlap < tile, and a '
             'part above 0 and up to 1.'
         )
-    return Tiling(flags.tile, overlap)
+    return tiling

@@ -51,34 +51,18 @@ def crop_image(
     return {**made, **channel_folders.cut(features, window)}, header
 
 
-def cut(
-    features: records.Features, pixels: np.ndarray, window: Window, least: float
+def cut_boxes(
+    features: records.Features, size: Sequence[int], window: Window, least: float
 ) -> Tuple[records.Features, np.ndarray]:
-    """Cut the record of a tile; return it with the indices of the image's objects that it holds.
+    """Cut the boxes of a tile, without its pixels; return them with their indices in the image.
 
     Args:
         features: of the whole image, with rotated boxes.
-        pixels: uint8 [height, width, channels] of it.
+        size: height and width of it in pixels.
         window: of the tile.
         least: objects stay, uncut, where the tile holds at least this fraction of their area, and
             their center. Crowds stay where it holds any of them. One whose center is outside
             becomes the smallest box around its part.
-    """
-    made, _ = crop_image(features, pixels, window)
-    box_features, kept = cut_boxes(features, pixels.shape[:2], window, least)
-    return {**made, **box_features}, kept
-
-
-def cut_boxes(
-    features: records.Features, size: Sequence[int], window: Window, least: float
-) -> Tuple[records.Features, np.ndarray]:
-    """Cut the boxes of a tile, without its pixels; the arguments and results are those of `cut`.
-
-    Args:
-        features: of the whole image, with rotated boxes.
-        size: height and width of it.
-        window: of the tile.
-        least: as in `cut`.
     """
     top, left, height, width = window
     numbers = np.stack([features[key] for key in rotated_boxes.KEYS], axis=1)

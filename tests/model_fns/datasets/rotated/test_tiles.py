@@ -5,6 +5,7 @@ import pytest
 
 from estimator_lib.drawing import tiling
 from model_fns.datasets import codecs, records
+from model_fns.datasets.annotations import tiles as whole_tiles
 from model_fns.datasets.rotated import boxes as rotated
 from model_fns.datasets.rotated import tiles
 from model_fns.structures.images import image_header
@@ -25,7 +26,7 @@ def test_a_part_of_a_crowd_is_one_too():
         'image/object/is_crowd': np.array([1, 0, 0, 1]),
     }
     # Columns 35 to 75: a quarter of the first box, from 20 to 40, whose center is at 30.
-    found, positions = tiles.cut(features, image, tiling.Window(5, 35, 40, 40), 0.9)
+    found, positions, _ = whole_tiles.cut(features, image, tiling.Window(5, 35, 40, 40), 0.9)
     assert positions.tolist() == [0, 2] and found['image/object/is_crowd'].tolist() == [1, 0]
     numbers = [found[key][0] for key in rotated.KEYS]
     # Rows 10 to 20 and columns 0 to 5: the longer side is the width, and it is vertical.
@@ -44,7 +45,7 @@ def test_objects_of_a_tile(least, kept, indices):
         'image/object/difficult': np.array([0, 1, 1]),
     }
     # Columns 10 to 60: 12 of 20 of the last box are inside, and its center is.
-    found, positions = tiles.cut(features, image, tiling.Window(5, 10, 40, 50), least)
+    found, positions, _ = whole_tiles.cut(features, image, tiling.Window(5, 10, 40, 50), least)
     assert found['image/object/class/text'] == kept
     assert positions.tolist() == indices
     assert found['image/filename'] == 'P1__1__10___5.png'
