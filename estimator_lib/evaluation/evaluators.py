@@ -100,7 +100,7 @@ def _named_readers(
     """Return name and reader of each evaluation set."""
     readers = _named_eval_readers(config)
     if eval_training_data:
-        sample = _training_sample(config.train_input_reader, eval_training_data)
+        sample = _training_sample(config, eval_training_data)
         readers.append((TRAINING_DATA, sample))
     if not readers:
         raise errors.ConfigError('eval_input_reader: none is set; evaluation needs examples.')
@@ -137,11 +137,16 @@ def _files(reader: input_reader_pb2.InputReader) -> str:
 
 
 def _training_sample(
-    reader: input_reader_pb2.InputReader, one_of: int
+    config: pipeline_pb2.TrainEvalPipelineConfig, one_of: int
 ) -> input_reader_pb2.InputReader:
-    """Build a reader of every n-th training example: once, in order, with the last batch."""
+    """Build a reader of every n-th training example: once, in order, with the last batch.
+
+    Evaluations by tiles cut and merge whole images themselves.
+    """
     sample = input_reader_pb2.InputReader()
-    sample.CopyFrom(reader)
+    sample.CopyFrom(config.train_input_reader)
+    if config.eval_config.tiles.size:
+        sample.ClearField('tiles')
     sample.sample_1_of_n_examples = one_of
     sample.shuffle = False
     for field in ('drop_remainder', 'num_epochs'):

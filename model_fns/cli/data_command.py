@@ -17,6 +17,7 @@ from estimator_lib import distribution, environment, errors
 from estimator_lib.checkpoints import checkpoint_files, model_dirs
 from estimator_lib.commands import check, outline, step_times
 from estimator_lib.config import config_files, field_settings
+from estimator_lib.data import epochs
 from estimator_lib.run_records import run_file
 from model_fns import build_task, durations_in_steps, make_task, validate
 from model_fns.cli import builtin_configs
@@ -166,7 +167,7 @@ def create_recipe(options: RunOptions, folder: str) -> Tuple[Recipe, List[str]]:
 
     recipe, seconds = _decide_size(decide, module, wishes)
     batch_size = recipe.config.train_config.batch_size
-    num_examples = recipe.num_examples or len(facts.train)
+    num_examples = epochs.known_examples(recipe.config.train_input_reader) or len(facts.train)
     plan = decisions.schedule(wishes, num_examples, batch_size, seconds)
     recipe.decide(*decisions.schedule_decisions(plan, wishes.minutes, module.SCHEDULED_RATE))
     _apply_settings(recipe, options.set)

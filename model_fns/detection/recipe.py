@@ -171,9 +171,7 @@ def _decide_tiles(recipe: Recipe, facts: Facts, size: Optional[int], usual: floa
     if choice is None:
         return facts
     recipe.decide(*recipe_tiles.decisions(choice))
-    tiled = facts.cut(choice.tiling, recipe_tiles.LEAST_INSIDE)
-    recipe.num_examples = len(tiled.train)
-    return tiled
+    return facts.cut(choice.tiling, recipe_tiles.LEAST_INSIDE)
 
 
 def input_side(
@@ -381,12 +379,18 @@ def improve(recipe: Recipe, facts: Facts) -> None:
 
 def _takes_tiles(config: pipeline_pb2.TrainEvalPipelineConfig) -> bool:
     """Return whether a user's config is valid with tiles, and is of a task that may have them."""
-    if rotated.is_rotated(config) or context_features.build(config) is not None:
+    if rotated.is_rotated(config) or not _merges_tiles(config) or config.eval_config.tiles.size:
         return False
-    readers = (config.train_input_reader, *config.eval_input_reader)
-    if any(reader.tiles.size or reader.num_keypoints for reader in readers):
+    if any(reader.tiles.size for reader in (config.train_input_reader, *config.eval_input_reader)):
         return False
     return not any(losses.is_loss(choice.metric) for _, choice in metric_choices.choices(config))
+
+
+def _merges_tiles(config: pipeline_pb2.TrainEvalPipelineConfig) -> bool:
+    """Return whether predictions for tiles can be put together."""
+    readers = (config.train_input_reader, *config.eval_input_reader)
+    has_keypoints = any(reader.num_keypoints for reader in readers)
+    return not has_keypoints and context_features.build(config) is None
 
 
 def to_records(facts: Facts) -> List[box_report.Record]:
@@ -433,7 +437,7 @@ def list_warnings(recipe: Recipe, facts: Facts) -> List[str]:
         return []
     largest = max(max(image.size) for image in facts.train)
     side = max(height, width)
-    if largest > _FAR_LARGER * side:
+    if largest > _FAR_LARGER * side and _merges_tiles(recipe.config):
         return [
             f'{small}, and images have up to {largest}: tiles of {side} of the training reader '
             '(of records: convert-records --tile) and of eval_config show them larger, and '

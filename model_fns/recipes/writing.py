@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Sequence
 
 from google.protobuf import descriptor as descriptor_lib
 from google.protobuf import message as message_lib
@@ -41,10 +41,7 @@ class Recipe:
         config: with all decisions.
         reasons: by the path of the field.
         warnings: sentences on what will hurt a run and no field can help.
-        num_examples: of training, where they are others than the images; None: the images.
     """
-
-    num_examples: Optional[int] = None
 
     def __init__(self, config: pipeline_pb2.TrainEvalPipelineConfig):
         self.config = config

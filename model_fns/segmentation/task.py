@@ -155,7 +155,7 @@ class SegmentationTask(Task):
         readers = config.train_input_reader, config.eval_input_reader
         data = _Data(dataset, *readers, validation.pixel_limit(config), label_map)
         task = cls(model, network, preprocessor, data)
-        task._sizes_are_checked = config.eval_config.tiles.size > 0  # tiles of any image fit
+        task._sizes_are_checked = config.eval_config.tiles.size > 0  # images are cut
         return task
 
     @property

@@ -123,3 +123,19 @@ def test_few_large_images_are_in_memory(tmp_path, monkeypatch, fields, decoded, 
     assert tiled[0] == 1
     assert (tiled[1].num_parallel_batches, tiled[1].num_prefetch_batches) == (decoded, waiting)
     assert config.eval_input_reader[0].SerializeToString() == before
+
+
+@pytest.mark.parametrize('merges, cuts', [(0, 32), (64, 0)])
+def test_training_examples_are_whole_where_evaluations_merge_tiles(
+    config, monkeypatch, merges, cuts
+):
+    config.train_input_reader.tiles.size = 32
+    config.eval_config.tiles.size = merges
+    readers = []
+
+    def create_input_fn(task, reader, mode, **options):
+        readers.append(reader)
+
+    monkeypatch.setattr(evaluators.inputs, 'create_input_fn', create_input_fn)
+    evaluators.evaluation_sets(Line(), config, eval_training_data=1)
+    assert readers[2].tiles.size == cuts and config.train_input_reader.tiles.size == 32

@@ -171,6 +171,16 @@ def test_large_images_with_small_objects_are_cut_into_tiles(tmp_path):
     front_door.run(RunOptions(mode='check', pipeline_config_path=str(path)))
 
 
+def test_without_tiles_training_counts_images(tmp_path):
+    public.write_yolo(tmp_path / 'set', line='0 0.5 0.5 0.02 0.02')
+    for path in (tmp_path / 'set').rglob('*.png'):
+        Image.new('RGB', (1600, 900)).save(path)
+    settings = 'train_input_reader.tiles={}', 'eval_config.tiles={}'
+    front_door.run(options_of(tmp_path, epochs=4, set=settings))
+    text = (tmp_path / 'run' / 'pipeline.config').read_text()
+    assert '# 4 epochs of 2 images.\n  num_steps: 2' in text
+
+
 def test_names_with_sides_are_not_mirrored(tmp_path):
     public.write_yolo(tmp_path / 'set')
     data_file = tmp_path / 'set' / 'data.yaml'

@@ -90,6 +90,10 @@ def remember(config):
     config.model.CopyFrom(text_format.Parse(text, type(config)()).model)
 
 
+def tile_already(config):
+    config.eval_config.tiles.size, config.eval_config.tiles.whole_image = 1024, True
+
+
 @pytest.mark.parametrize(
     ('change', 'are_cut'),
     [
@@ -100,6 +104,7 @@ def remember(config):
         (choose_by_loss, False),
         (rotate, False),
         (remember, False),
+        (tile_already, False),
     ],
 )
 def test_a_users_config_gets_tiles_where_it_may_have_them(change, are_cut, tmp_path):
@@ -108,10 +113,15 @@ def test_a_users_config_gets_tiles_where_it_may_have_them(change, are_cut, tmp_p
     config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
     config.train_input_reader.voc_input_reader.image_path.append('images')
     change(config)
+    before = type(config.eval_config.tiles)()
+    before.CopyFrom(config.eval_config.tiles)
     model = getattr(config.model, config.model.WhichOneof('model'))
     resizer = model.image_resizer.fixed_shape_resizer
     resizer.height = resizer.width = 64
     changed = writing.Recipe(config)
     recipe.improve(changed, facts_of(0.02))
-    assert bool(changed.config.eval_config.tiles.size) == are_cut
+    assert (changed.config.eval_config.tiles != before) == are_cut
     assert bool(changed.config.train_input_reader.tiles.size) == are_cut
+    # Nothing is advised that is refused.
+    if change in (set_keypoints, remember):
+        assert not any('tile' in warning for warning in changed.warnings)
