@@ -23,7 +23,6 @@ from vision_extras.compare.runs import Run
 log = logging.getLogger('estimator_lib')
 
 PAGE = 'compare.html'
-NOTE = 'No intervals for'  # the start of a reason
 _SHOWN = 6  # metrics in the lines that are printed
 
 _EXPLANATION = (
@@ -115,15 +114,26 @@ def shown_names(first: Run, metrics: Sequence[Mapping[str, float]]) -> List[str]
     return [name for name in names(first, metrics) if not is_of_class(first.task, name)][:_SHOWN]
 
 
-def compare(runs: Sequence[Run], output_dir: str) -> List[str]:
+class Compared(NamedTuple):
+    """What a comparison tells.
+
+    Attributes:
+        lines: for people: the main metrics of each evaluation set.
+        notes: reasons of missing intervals, which are among the lines too.
+        page: the path of the page, in a line.
+    """
+
+    lines: List[str]
+    notes: List[str]
+    page: str
+
+
+def compare(runs: Sequence[Run], output_dir: str) -> Compared:
     """Compare runs, and write `compare.html`.
 
     Args:
         runs: two or more, from `runs.read_runs`.
         output_dir: folder of the page.
-
-    Returns:
-        Lines for people: the main metrics, and the path of the page.
     """
     sets = [_compare_set(runs, name) for name in runs[0].metrics if _has(runs[1:], name)]
     sections = [section for each in sets for section in _metric_sections(each, len(sets) > 1)]
@@ -134,7 +144,11 @@ def compare(runs: Sequence[Run], output_dir: str) -> List[str]:
     path = os.path.join(output_dir, PAGE)
     tf.io.gfile.makedirs(output_dir)
     checkpoint_files.write_atomically(path, report.to_html(content))
-    return [*(line for each in sets for line in _lines(each)), f'comparison: {path}']
+    return Compared(
+        [line for each in sets for line in _lines(each)],
+        [note for each in sets for note in each.notes()],
+        f'comparison: {path}',
+    )
 
 
 def _has(runs: Sequence[Run], set_name: str) -> bool:
@@ -161,14 +175,16 @@ def _compare_pair(first: Run, other: Run, set_name: str) -> Comparison:
         resampler = None if examples is None else run.task.create_resampler(examples.arrays)
         if resampler is None:
             return Comparison(
-                note=f'{NOTE} {other.name}: {run.name} has no numbers per image of step '
+                note=f'No intervals for {other.name}: {run.name} has no numbers per image of step '
                 f'{run.step}, which --mode=evaluate --analyze writes.'
             )
         resamplers.append(resampler)
         names.append(examples.names)
     order = bootstrap.find_order(names[0], names[1])
     if order is None:
-        return Comparison(note=f'{NOTE} {other.name}: {first.name} was evaluated on other images.')
+        return Comparison(
+            note=f'No intervals for {other.name}: {first.name} was evaluated on other images.'
+        )
     log.info('%d samples of %d images', bootstrap.SAMPLES, len(order))
     once = np.ones(len(order), np.int64)
     before, after = resamplers

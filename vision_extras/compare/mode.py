@@ -43,16 +43,15 @@ def _compare_runs(options: RunOptions) -> Sequence[str]:
     ]
     tasks = [build_task(config, options.mode) for config in configs]
     known = runs.read_runs(folders, configs, tasks)
-    lines = compare.compare(known, options.output_dir or os.curdir)
+    compared = compare.compare(known, options.output_dir or os.curdir)
     if len(folders) == len(paths):
-        return lines
+        return [*compared.lines, compared.page]
     rest = iter(known)
     groups = [
         seeds.Group(name, list(itertools.islice(rest, len(own))))
         for name, own in zip(runs.short_names(paths), members)
     ]
-    notes = [line for line in lines if line.strip().startswith(compare.NOTE)]
-    return [*seeds.describe(groups), *notes, lines[-1]]
+    return [*seeds.describe(groups), *(f'  {note}' for note in compared.notes), compared.page]
 
 
 def _compare_with_reference(options: RunOptions) -> Sequence[str]:

@@ -6,6 +6,7 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
+from estimator_lib import texts
 from vision_extras.compare import bootstrap, compare
 from vision_extras.compare.bootstrap import Interval
 from vision_extras.compare.runs import Run
@@ -53,7 +54,8 @@ def _metric_lines(
 ) -> List[str]:
     values = [group.values(set_name, name) for group in groups]
     shown = [
-        f'{group.name} {np.mean(own):.4g} ({min(own):.4g} to {max(own):.4g}, {len(own)} seeds)'
+        f'{group.name} {np.mean(own):.4g} ({min(own):.4g} to {max(own):.4g}, '
+        f'{texts.counted(len(own), "seed")})'
         for group, own in zip(groups, values)
         if own
     ]

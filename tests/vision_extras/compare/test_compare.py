@@ -24,8 +24,8 @@ def compared(folder, names=('a', 'b'), configs=None):
     configs = configs or [fake_runs.config(steps=10 * index) for index in range(1, len(names) + 1)]
     paths = [str(folder / name) for name in names]
     found = runs.read_runs(paths, configs, [fake_runs.Task()] * len(names))
-    lines = compare.compare(found, str(folder / 'out'))
-    return lines, (folder / 'out' / 'compare.html').read_text()
+    made = compare.compare(found, str(folder / 'out'))
+    return [*made.lines, made.page], (folder / 'out' / 'compare.html').read_text()
 
 
 def tables(page):

@@ -36,7 +36,7 @@ def test_reasons_of_missing_intervals_are_with_the_means_of_seeds(folder, capsys
     pytest.importorskip('matplotlib')
     compare(folder, 'a', 'b')
     said = capsys.readouterr().out.splitlines()
-    assert said[1] == '  accuracy: a 0.5 (0.25 to 0.75, 2 seeds), b 1 (1 to 1, 1 seeds)'
+    assert said[1] == '  accuracy: a 0.5 (0.25 to 0.75, 2 seeds), b 1 (1 to 1, 1 seed)'
     notes = [line for line in said if line.startswith('  No intervals for ')]
     assert [note.split(': ')[0] for note in notes] == [
         '  No intervals for seed-2',
