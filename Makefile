@@ -54,7 +54,7 @@ LANE_TESTS := tests/test_*.py tests/estimator_lib tests/protos tests/vision_extr
   tests/system/test_onnx_of_tasks.py tests/system/test_program_of_docs.py \
   tests/system/test_resume.py tests/system/test_run_train_eval_*.py \
   tests/system/test_two_tensorflows.py tests/model_fns/*/test_deployable.py \
-  tests/model_fns/backbones/test_mobilenet_v2.py tests/model_fns/backbones/test_resnet_v1.py \
+  tests/model_fns/backbones/test_published_networks.py tests/model_fns/backbones/test_resnet_v1.py \
   tests/model_fns/detection/architectures/test_ssd.py \
   tests/model_fns/detection/architectures/test_recorded_objects.py \
   tests/model_fns/detection/architectures/center_net/test_model.py \

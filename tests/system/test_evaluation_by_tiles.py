@@ -8,10 +8,12 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
+from estimator_lib import errors
+from estimator_lib.evaluation import evaluators
 from model_fns import build_task
 from model_fns.datasets import codecs, records
 from model_fns.structures.images import image_header
-from tests import tiny_data, tiny_deployed, tiny_detection, tiny_rotated, tiny_segmentation
+from tests import tiny_data, tiny_deployed, tiny_detection, tiny_segmentation
 from tests.test_run_train_eval import front_door, latest
 
 
@@ -34,14 +36,13 @@ def evaluate(run, output_dir, *flags):
     return json.loads(path.read_text())['0']
 
 
-@pytest.mark.parametrize('data', [tiny_detection, tiny_rotated, tiny_segmentation])
-def test_images_that_fit_in_a_tile_have_the_numbers_of_whole_ones(tmp_path, data):
-    run = model_of(tmp_path, data)
+def test_images_that_fit_in_a_tile_have_the_numbers_of_whole_ones(tmp_path):
+    run = model_of(tmp_path, tiny_segmentation)
     checkpoint = f'--checkpoint_path={run}/model.ckpt-3'
     whole = evaluate(run, tmp_path / 'whole', checkpoint)
     tiled = evaluate(run, tmp_path / 'tiled', checkpoint, '--tile=96')
     losses = {name for name in whole if name == 'loss' or name.startswith('Loss/')}
-    assert losses and set(tiled) == set(whole) - losses
+    assert losses and set(tiled) == set(whole) - losses and tiled['miou_1.0_overall'] > 0
     assert tiled == pytest.approx({name: whole[name] for name in tiled}, abs=1e-6, nan_ok=True)
 
 
@@ -83,20 +84,22 @@ def test_checkpoint_and_file_have_the_same_detections_of_tiles(tmp_path):
     others = json.loads((tmp_path / 'file' / 'coco_files' / 'results.json').read_text())
     # Detections of nearly equal scores may come in another order, or be left out.
     assert len(others) == pytest.approx(len(found), abs=5)
-    scores = [sorted((one['score'] for one in each), reverse=True)[:10] for each in (found, others)]
-    np.testing.assert_allclose(*scores, atol=1e-3)
+    numbers = [np.array([[*one['bbox'], one['score']] for one in each]) for each in (found, others)]
+    best = numbers[0][np.argsort(-numbers[0][:, -1])[:10]]
+    # Pixels, and scores in thousandths.
+    distances = np.abs(best[:, np.newaxis] - numbers[1]) * [1, 1, 1, 1, 1000]
+    assert distances.max(axis=2).min(axis=1).max() < 1
 
 
 def test_what_has_no_tiles_is_refused_in_a_sentence(tmp_path, capsys):
-    run = tmp_path / 'run'
     path = tiny_data.write_all(tmp_path)
-    flags = [f'--model_dir={run}', f'--pipeline_config_path={path}']
-    check = '--mode=check', *flags, '--set=eval_config.tiles.size=64'
-    assert front_door(*check) == 2
+    flags = [f'--model_dir={tmp_path / "run"}', f'--pipeline_config_path={path}']
+    assert front_door('--mode=check', *flags, '--set=eval_config.tiles.size=64') == 2
     assert 'a label of a whole image is not one of its tiles' in capsys.readouterr().err
-    tiny_segmentation.write_all(tmp_path, tiny_segmentation.ALL_HEADS)
-    assert front_door(*check) == 2
-    said = capsys.readouterr().err
-    assert 'eval_config.tiles (--tile): the metrics of this segmentation model need' in said
     assert front_door('--mode=evaluate', *flags, '--overlap=64') == 2
     assert '--overlap has no effect without --tile' in capsys.readouterr().err
+    path = tiny_segmentation.write_all(tmp_path, tiny_segmentation.ALL_HEADS)
+    config = config_lib.load_pipeline_config(str(path))
+    config.eval_config.tiles.size = 64
+    with pytest.raises(errors.ConfigError, match='metrics of this segmentation model need outputs'):
+        evaluators.check(build_task(config), config)

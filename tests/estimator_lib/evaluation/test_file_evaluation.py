@@ -12,6 +12,7 @@ from estimator_lib.export import exporting
 from estimator_lib.export.devices.tflite import TfliteWriter
 from estimator_lib.task import IMAGE
 from estimator_lib.task_interfaces.deployable import Deployable
+from estimator_lib.task_interfaces.image_format import ImageFormat
 from tests.estimator_lib import line_task, tiny_task
 from tests.estimator_lib.analysis.analyzed_line import LineAnalyzer
 
@@ -124,7 +125,9 @@ def test_a_file_that_fails_while_it_runs_gives_its_reason(model, monkeypatch):
     )
 
 
-class TiledLine(line_task.Line):
+class TiledLine(DeployedLine):
+    image_format = ImageFormat(additional=-2)  # of one channel
+
     def tiled_outputs(self):
         return ('y',)
 
@@ -192,3 +195,27 @@ def test_a_metric_without_a_direction_measures_no_loss(model):
     chosen.export_config.best.metric = 'height'
     chosen.export_config.best.higher_is_better = True
     assert training.measure_file(Nameless(), chosen, checkpoint, path).loss == 0.0
+
+
+def test_a_file_is_evaluated_by_tiles(model):
+    config = type(model[0])()
+    config.CopyFrom(model[0])
+    config.eval_config.tiles.size = 64
+    metrics = training.evaluate_file(TiledLine(), config, model[2])
+    assert metrics == {'0': {'error': 2.5}, 'again': {'error': 2.5}}
+
+
+def test_each_checkpoint_of_a_run_is_evaluated_by_tiles(tmp_path):
+    config = line_task.create_config(tmp_path)
+    config.eval_config.tiles.size = 64
+    training.train_and_evaluate(TiledLine(), config, str(tmp_path / 'run'))
+    for name in ('eval_0', 'eval_again'):
+        (events,) = (tmp_path / 'run' / name).glob('events*')
+        found = {
+            event.step: value.simple_value
+            for event in tf.compat.v1.train.summary_iterator(str(events))
+            for value in event.summary.value
+            if value.tag == 'error'
+        }
+        expected = {step: line_task.error_after(step) for step in (2, 4, 6)}
+        assert found == pytest.approx(expected, rel=1e-4)

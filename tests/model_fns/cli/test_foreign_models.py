@@ -321,7 +321,6 @@ def test_poets_have_names_of_a_text_file(tmp_path):
     'name, reason',
     [
         ('mnv1_025_edgetpu.tflite', 'compiled for the Edge TPU; expected the file from before'),
-        ('hair.tflite', 'custom op MaxPoolingWithArgmax2D, which this interpreter does not know'),
         ('person_detect.tflite', r'must be in range \[0, 1\). Was 3.$'),
     ],
 )

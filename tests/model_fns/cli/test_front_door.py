@@ -203,6 +203,7 @@ def test_an_export_has_its_options_and_measures_the_file_beside_its_checkpoint(
     def export(task, config, checkpoint, folder, writer, measure):
         del task, config, folder
         assert (writer.keep_float, writer.max_loss) == (('a', 'b'), 0.0)
+        assert writer.task_options == {'confidence_masks': True}
         return f'{checkpoint} {measure("model.tflite")}'
 
     del results_of
@@ -216,6 +217,7 @@ def test_an_export_has_its_options_and_measures_the_file_beside_its_checkpoint(
         quantize='int8',
         keep_float=('a', 'b'),
         max_loss=0.0,
+        confidence_masks=True,
     )
     front_door.run(options)
     assert capsys.readouterr().out == "a-1 ('a-1', 'model.tflite')\n"

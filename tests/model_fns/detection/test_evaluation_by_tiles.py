@@ -95,11 +95,11 @@ class Predictor:
         return rotated_rectangles.smallest_around(ends.astype(float))
 
 
-def write_data(folder, rotated):
-    image = np.zeros([*SIZE, 3], np.uint8)
+def write_data(folder, rotated, size=SIZE, places=PLACES):
+    image = np.zeros([*size, 3], np.uint8)
     boxes = []
-    rows, columns = np.mgrid[: SIZE[0], : SIZE[1]] + 0.5
-    for index, place in enumerate(PLACES):
+    rows, columns = np.mgrid[: size[0], : size[1]] + 0.5
+    for index, place in enumerate(places):
         box = np.array([*place, *SHAPE, 0.5 if rotated else 0.0])
         image[tiny_rotated.inside(box, rows, columns), 1] = 100 + index
         boxes.append(box)
@@ -110,7 +110,7 @@ def write_data(folder, rotated):
         encoded = codecs.encode_png(image)
         features = records.image_features(encoded, image_header(encoded), 'a.png', 'a.png')
         centers, halves = np.array(boxes)[:, :2], np.array(SHAPE) / 2
-        sides = np.concatenate([centers - halves, centers + halves], 1) / np.tile(SIZE, 2)
+        sides = np.concatenate([centers - halves, centers + halves], 1) / np.tile(size, 2)
         for column, side in enumerate(('ymin', 'xmin', 'ymax', 'xmax')):
             features[f'image/object/bbox/{side}'] = sides[:, column].astype(np.float32)
         features['image/object/class/label'] = ids
@@ -203,6 +203,21 @@ def test_small_objects_are_found_in_tiles_only(tmp_path, rotated, metric):
         results = json.loads((folder / 'results.json').read_text())
         corners = sorted(tuple(np.round(result['bbox']).astype(int)) for result in results)
         assert corners == sorted((x - 5, y - 3, 10, 6) for y, x in PLACES)
+
+
+@pytest.mark.parametrize(('rotated', 'metric'), [(False, UPRIGHT), (True, ROTATED)])
+def test_images_that_fit_in_a_tile_have_the_numbers_of_whole_ones(tmp_path, rotated, metric):
+    write_data(tmp_path, rotated, (60, SEEN), [(10, 10), (45, 30), (25, 50)])
+    found = []
+    for tiles in ('', f'size: {SEEN}'):
+        config = config_of(tmp_path, rotated, tiles)
+        task = build_task(config, 'evaluate')
+        metrics = training.evaluate_file(
+            task, config, 'fake.onnx', str(tmp_path / 'results'), predictor=Predictor(rotated)
+        )
+        found.append(metrics['0'])
+    assert found[0][metric] > 0.9
+    assert found[1] == pytest.approx(found[0], abs=1e-6, nan_ok=True)
 
 
 def test_masks_of_one_size_are_those_that_were_listed():

@@ -6,6 +6,7 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.export.devices import tflite_interpreter
+from tests.vision_extras.recover.artifacts import tiny_tflite
 
 
 @pytest.mark.parametrize('content', [None, b'no model'])
@@ -22,3 +23,28 @@ def test_standard_error_is_empty_in_a_quiet_block(capfd):
         os.write(2, b'from C++')
     os.write(2, b'later')
     assert capfd.readouterr().err == 'later'
+
+
+@pytest.mark.parametrize(
+    ('op', 'reason'),
+    [
+        ('edgetpu-custom-op', 'compiled for the Edge TPU; expected the file from before'),
+        ('Unheard', 'custom op Unheard, which this interpreter does not know'),
+    ],
+)
+def test_ops_of_other_programs_are_named(tmp_path, op, reason):
+    flatbuffers = pytest.importorskip('flatbuffers')
+    from tensorflow.lite.python import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(tiny_tflite.convert()))
+    for code in model.operatorCodes:
+        code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
+        code.customCode = op.encode()
+    for each in model.subgraphs[0].operators:
+        each.builtinOptionsType, each.builtinOptions = 0, None
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b'TFL3')
+    path = tmp_path / 'model.tflite'
+    path.write_bytes(bytes(builder.Output()))
+    with pytest.raises(errors.UserError, match=reason):
+        tflite_interpreter.load(str(path))
