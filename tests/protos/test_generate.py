@@ -164,7 +164,9 @@ def test_the_page_shows_the_rules_as_they_are_written_now(tmp_path):
     reason = generate.missing_generator()
     if reason:
         pytest.skip(reason)
-    shutil.copytree(PROTOS, tmp_path / 'protos', ignore=shutil.ignore_patterns('__pycache__'))
+    for folder in (PROTOS, PROTOS.parent / 'tools'):
+        ignored = shutil.ignore_patterns('__pycache__')
+        shutil.copytree(folder, tmp_path / folder.name, ignore=ignored)
     rules = tmp_path / 'protos' / 'rules.proto'
     text = rules.read_text()
     assert text.count('there are no queues') == 1

@@ -3,10 +3,10 @@
 import os
 
 import pytest
+import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export.devices import tflite_interpreter
-from tests.vision_extras.recover.artifacts import tiny_tflite
 
 
 @pytest.mark.parametrize('content', [None, b'no model'])
@@ -36,7 +36,10 @@ def test_ops_of_other_programs_are_named(tmp_path, op, reason):
     flatbuffers = pytest.importorskip('flatbuffers')
     from tensorflow.lite.python import schema_py_generated as schema
 
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(tiny_tflite.convert()))
+    double = tf.function(lambda image: 2.0 * image, [tf.TensorSpec([1, 2])], autograph=False)
+    functions = [double.get_concrete_function()]
+    content = tf.lite.TFLiteConverter.from_concrete_functions(functions, double).convert()
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content))
     for code in model.operatorCodes:
         code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
         code.customCode = op.encode()
