@@ -370,8 +370,11 @@ class Converter:
             report.leave_out('', problem)
             return Outcome(None, report.problems)
         num_regions = regions.count_rows(report.num_ignored, self._classes)
-        whole = sources.count_objects(features, num_regions) if tile is None else tile.num_objects
-        if report.problems and whole == 0:  # it would be trained as an image without objects
+        if tile is None:
+            num_objects = sources.count_objects(features, num_regions)
+        else:
+            num_objects = tile.num_objects
+        if report.problems and num_objects == 0:  # it would be trained as an image without objects
             return Outcome(None, report.problems)
         summary = summarize(features, report.num_clipped, tile, report.num_ignored)
         is_written = tile is None or tile.is_written

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 import tqdm
@@ -25,18 +25,6 @@ _AT_ONCE = 4096  # headers in memory
 
 # Header of an image, and its size if its EXIF orientation is treated otherwise.
 _Header = Tuple[images.ImageHeader, Optional[Tuple[int, int]]]
-
-
-class _Rules(NamedTuple):
-    """Options of a conversion that change what an annotation means.
-
-    Attributes:
-        clips: boxes that reach outside of the image are clipped.
-        apply_exif: images are rotated as their EXIF orientation says.
-    """
-
-    clips: bool
-    apply_exif: bool
 
 
 class Annotation(NamedTuple):
@@ -76,16 +64,14 @@ def examine(
     if most is not None and len(items) > most:
         items = [items[index * len(items) // most] for index in range(most)]
         names = []  # a class without objects in a sample may have some
-    annotations = _annotations(source.undrawn(), items, classes, _Rules(clips, apply_exif))
+    annotations = read(source.undrawn(), items, classes, clips, apply_exif)
     more = [LyingPictures(apply_exif), *source.further_checks()]
-    return checks.find(annotations, names, source.labels(classes), more)
+    return checks.find(_annotated(annotations), names, source.labels(classes), more)
 
 
-def _annotations(
-    source: Source, items: Sequence[Item], classes: LabelMap, rules: _Rules
-) -> Iterator[Annotated]:
-    """Yield the annotations that can be read, in the order of the items."""
-    for item, header, features, report, other_size in read(source, items, classes, *rules):
+def _annotated(annotations: Iterable[Annotation]) -> Iterator[Annotated]:
+    """Yield what checks of a whole set take."""
+    for item, header, features, report, other_size in annotations:
         size = (header.height, header.width)
         if features is None:
             if other_size is not None:
@@ -115,43 +101,42 @@ def read(
         clips: boxes that reach outside of the image are clipped; else they are left out.
         apply_exif: images are rotated as their EXIF orientation says.
     """
-    rules, extended = _Rules(clips, apply_exif), ignored_regions.extend(classes, source)
-    bar = tqdm.tqdm(total=len(items), desc='annotations', unit='image', disable=None)
-    with bar, concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-        for start in range(0, len(items), _AT_ONCE):
-            part = items[start : start + _AT_ONCE]
-            headers = pool.map(lambda item: _header(item, rules), part)
-            for item, sizes in zip(part, headers):
-                bar.update()
-                annotation = sizes and _annotation(source, item, sizes, extended, clips)
-                if annotation and annotation.features is not None:
-                    features, annotation.report.num_ignored = ignored_regions.expand(
-                        annotation.features, classes, annotation.report
-                    )
-                    annotation = annotation._replace(features=features)
-                if annotation:
-                    yield annotation
+    extended = ignored_regions.extend(classes, source)
+    for item, sizes in zip(items, _read_sizes(items, apply_exif, 'annotations')):
+        annotation = sizes and _annotation(source, item, sizes, extended, clips)
+        if annotation and annotation.features is not None:
+            features, annotation.report.num_ignored = ignored_regions.expand(
+                annotation.features, classes, annotation.report
+            )
+            annotation = annotation._replace(features=features)
+        if annotation:
+            yield annotation
 
 
-def _header(item: Item, rules: _Rules) -> Optional[_Header]:
+def _header(item: Item, apply_exif: bool) -> Optional[_Header]:
     """Return the sizes of an image; None where it is reported when the item is converted."""
     try:
         with folder_files.open_binary(item.path) as file:
-            return image_files.read_header(file, rules.apply_exif)
+            return image_files.read_header(file, apply_exif)
     except (errors.DataError, OSError, ValueError, tf.errors.OpError):
         return None
 
 
 def read_headers(items: Sequence[Item], apply_exif: bool) -> Iterator[Optional[images.ImageHeader]]:
     """Yield the header of each image; None where it is reported when the item is converted."""
-    rules = _Rules(clips=True, apply_exif=apply_exif)
-    bar = tqdm.tqdm(total=len(items), desc='sizes', unit='image', disable=None)
+    for sizes in _read_sizes(items, apply_exif, 'sizes'):
+        yield None if sizes is None else sizes[0]
+
+
+def _read_sizes(items: Sequence[Item], apply_exif: bool, title: str) -> Iterator[Optional[_Header]]:
+    """Yield the sizes of each image, read ahead by threads, with a progress bar."""
+    bar = tqdm.tqdm(total=len(items), desc=title, unit='image', disable=None)
     with bar, concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(items), _AT_ONCE):
             part = items[start : start + _AT_ONCE]
-            for sizes in pool.map(lambda item: _header(item, rules), part):
+            for sizes in pool.map(lambda item: _header(item, apply_exif), part):
                 bar.update()
-                yield None if sizes is None else sizes[0]
+                yield sizes
 
 
 def _annotation(

@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 
-from estimator_lib import errors
+from estimator_lib import errors, logs
 from estimator_lib.evaluation import evaluating
 from estimator_lib.export import formats
 from estimator_lib.export.devices.onnx_files import OnnxWriter
@@ -46,8 +46,8 @@ def _rows(run):
         log = io.StringIO()
         handler = logging.StreamHandler(log)
         patch.setattr(logging.getLogger('estimator_lib'), 'handlers', [handler])
-        patch.setattr(logging.getLogger('estimator_lib'), 'level', logging.INFO)
-        lines = benchmark.benchmark(DeployedLine(), config, checkpoint, str(folder))
+        with logs.silenced(['estimator_lib'], logging.INFO):  # sets the level
+            lines = benchmark.benchmark(DeployedLine(), config, checkpoint, str(folder))
     assert sorted(os.listdir(folder)) == sorted([*before, 'benchmark.csv', 'benchmark.png'])
     with open(folder / 'benchmark.csv') as file:
         by_name = {row['export']: row for row in csv.DictReader(file)}
