@@ -1,10 +1,13 @@
-"""`predict.py` beside ONNX files of all tasks, in processes without TensorFlow."""
+"""`predict.py` beside ONNX and TFLite files, in processes without TensorFlow."""
 
+import importlib.util
 import json
+import logging
 import pathlib
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from google.protobuf import text_format
 from PIL import Image
 
@@ -15,9 +18,6 @@ from estimator_lib.export.metadata import client_program
 from model_fns import build_task
 from protos import pipeline_pb2
 from tests import tiny_deployed, tiny_detection
-
-pytest.importorskip('onnxruntime', reason='the extra [onnx] is not installed')
-pytest.importorskip('tf2onnx', reason='the extra [onnx] is not installed')
 
 DETECTOR = tiny_detection.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS)
 PADDED = DETECTOR.replace(
@@ -44,7 +44,43 @@ CASES = {
     'segmentation': (SEGMENTATION, 'shrink pad 127.5 127.5 127.5', 'semantic'),
 }
 
-WHOLE_IMAGES = [('classifier', 'image'), ('detector', 'image')]
+FILES = [
+    *((case, 'onnx', {}) for case in sorted(CASES)),
+    *((case, 'onnx', {'input': 'image'}) for case in ('classifier', 'detector')),
+    *((case, 'tflite', {}) for case in ('classifier', 'detector', 'segmentation')),
+]
+# TensorFlow's binary of the interpreter, under the name that `tflite_runtime` gives it.
+WRAPPER = '_pywrap_tensorflow_interpreter_wrapper'
+LOAD_WRAPPER = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location(__name__, {path!r})
+sys.modules[__name__] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sys.modules[__name__])
+"""
+METRICS = """
+class TFLiteMetrics:
+    def increase_counter_interpreter_creation(self):
+        pass
+"""
+
+
+def provide_runtime(format_name, folder, monkeypatch):
+    """Skip without a runtime of a format; that of TFLite is also made of TensorFlow's files."""
+    if format_name == 'onnx':
+        for package in ('onnxruntime', 'tf2onnx'):
+            pytest.importorskip(package, reason='the extra [onnx] is not installed')
+    elif not any(map(importlib.util.find_spec, formats.WRITERS['tflite'].runtime.packages)):
+        lite = pathlib.Path(tf.__file__).parent / 'lite' / 'python'
+        binary = lite / 'interpreter_wrapper' / f'{WRAPPER}.so'
+        if not binary.exists():
+            pytest.skip('this TensorFlow has no interpreter that stands alone; ai-edge-litert has')
+        package = folder / 'packages' / 'tflite_runtime'
+        package.mkdir(parents=True)
+        (package / '__init__.py').touch()
+        (package / 'interpreter.py').symlink_to(lite / 'interpreter.py')
+        (package / 'metrics_portable.py').write_text(METRICS)
+        (package / f'{WRAPPER}.py').write_text(LOAD_WRAPPER.format(path=str(binary)))
+        monkeypatch.syspath_prepend(str(package.parent))
 
 
 def rows(task, predictor, image):
@@ -52,25 +88,28 @@ def rows(task, predictor, image):
     return task.describe({'image': image}, outputs).rows
 
 
-@pytest.mark.parametrize(
-    ('case', 'taken'), [*((case, None) for case in sorted(CASES)), *WHOLE_IMAGES]
-)
-def test_a_program_answers_as_the_command(tmp_path, case, taken):
+@pytest.mark.parametrize(('case', 'format_name', 'options'), FILES)
+def test_a_program_answers_as_the_command(
+    tmp_path, case, format_name, options, monkeypatch, caplog
+):
+    provide_runtime(format_name, tmp_path, monkeypatch)
+    caplog.set_level(logging.INFO, 'estimator_lib')
     text, rule, kind = CASES[case]
-    rule = rule if taken is None else 'inside'
+    rule = 'inside' if options else rule
     config = pipeline_pb2.TrainEvalPipelineConfig()
     text_format.Parse(text + 'eval_config { min_score_threshold: 0.02 }', config)
     config.export_config.license = 'apache-2.0'
     task = build_task(config)
     checkpoint = tiny_deployed.save(task, tmp_path / 'model.ckpt')
-    writer = formats.create_writer('onnx', {} if taken is None else {'input': taken})
+    writer = formats.create_writer(format_name, options)
     folder = pathlib.Path(exporting.export(task, config, checkpoint, str(tmp_path), writer))
+    assert 'predict.py ran without TensorFlow' in caplog.text
     about = json.loads((folder / 'export.json').read_text())
     assert (about['resize'], about['task']) == (rule, kind)
     assert 'python predict.py photo.jpg' in (folder / 'README.md').read_text()
     (image,) = tiny_deployed.images(1, 70, 50)
     found = client_program.run(str(folder / 'predict.py'), image)
-    predictor = exported_file.FilePredictor(task, str(folder / 'model.onnx'))
+    predictor = exported_file.FilePredictor(task, str(folder / f'model.{format_name}'))
     expected = rows(task, predictor, image)
     assert found and len(found) == len(expected)
     if kind == 'semantic':
