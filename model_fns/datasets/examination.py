@@ -77,7 +77,9 @@ def _annotated(annotations: Iterable[Annotation]) -> Iterator[Annotated]:
             if other_size is not None:
                 yield Annotated(item.path, size, other_size=other_size, has_other_size=True)
             continue
-        num_kept = sources.count_objects(features) or 0
+        count = sources.count_objects(features)
+        # The pixels of other classes make a record of an image without objects.
+        num_kept = len(report.objects) if count is None else count
         yield Annotated(
             item.path,
             size,

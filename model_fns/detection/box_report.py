@@ -52,11 +52,12 @@ class Record(NamedTuple):
 
     Attributes:
         size: height and width of the image.
-        boxes: float32 [n, number of record keys], normalized; only boxes that training uses.
+        boxes: float32 [n, number of record keys], normalized; only boxes that training learns.
         ids: class ids [n].
         left_out: reason for each of the other boxes.
         unknown: names or ids of unknown classes of boxes.
         outside: number of boxes that extend beyond the image.
+        num_ignored: number of boxes of weight 0, which are no objects: regions to ignore.
         source: id of the record.
         annotated: what the record says, for checks of the whole set; None: nobody asked.
     """
@@ -67,8 +68,13 @@ class Record(NamedTuple):
     left_out: Tuple[str, ...] = ()
     unknown: Tuple[Union[int, str], ...] = ()
     outside: int = 0
+    num_ignored: int = 0
     source: str = ''
     annotated: Optional[Annotated] = None
+
+    def num_rows(self) -> int:
+        """Return the number of boxes that training reads."""
+        return len(self.boxes) + self.num_ignored
 
     def counts(self) -> Dict[int, int]:
         """Count objects by class id."""
@@ -102,7 +108,9 @@ def examine(
     is_known = [label is not None and FIRST_ID <= label <= last for label in ids]
     boxes = np.array(sides, np.float32).reshape(len(sides), -1).T
     reasons = [_left_out(box, known, family) for box, known in zip(boxes.tolist(), is_known)]
-    kept = [row for row, reason in enumerate(reasons) if not reason]
+    used = [row for row, reason in enumerate(reasons) if not reason]
+    weights = list(features['image/object/weight'].float_list.value)
+    kept = [row for row in used if weights[row : row + 1] != [0.0]]
     source = features['image/source_id'].bytes_list.value
     return Record(
         (header.height, header.width),
@@ -111,6 +119,7 @@ def examine(
         tuple(filter(None, reasons)),
         tuple(label for label, known in zip(classes, is_known) if not known),
         sum(bool(family.find_problem(box, _ROUNDING)) for box in boxes.tolist()),
+        len(used) - len(kept),
         source[0].decode('utf-8', 'replace') if source else '',
     )
 
@@ -146,11 +155,11 @@ def list_warnings(readers: Mapping[str, Sequence[Record]], room: Mapping[str, in
             reader, records, [record.outside for record in records], 'reach out of the image'
         )
         most = room[reader]
-        largest = max((len(record.boxes) for record in records), default=0)
+        largest = max((record.num_rows() for record in records), default=0)
         warnings += _sentence(
             reader,
             records,
-            [max(len(record.boxes) - most, 0) for record in records],
+            [max(record.num_rows() - most, 0) for record in records],
             f'are left out, because max_number_of_boxes is {most}; max_number_of_boxes: {largest} '
             'has room for all of them',
         )

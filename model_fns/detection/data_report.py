@@ -27,7 +27,7 @@ def examine(serialized: bytes, reader: Reader) -> box_report.Record:
     """Read the boxes of a valid record, and what it says of each."""
     record = read_boxes(serialized, reader)
     annotated = annotated_records.annotate(
-        serialized, record.size, len(record.boxes), reader.family, reader.mask_type
+        serialized, record.size, record.num_rows(), reader.family, reader.mask_type
     )
     return record._replace(annotated=annotated)
 

@@ -136,7 +136,7 @@ def decide(
         recipe.decide(*_assignment_decisions(model))
     recipe.decide(*_room_decisions(recipe, name, facts))
     if facts is not whole:
-        most = max(whole.most_objects(), _LEAST_DETECTIONS)
+        most = max(whole.most_rows(), _LEAST_DETECTIONS)
         recipe.decide(Decision('eval_input_reader.0.max_number_of_boxes', most))
     recipe.decide(*_augmentation(recipe, task, facts, mirrored))
     if not pretrained:
@@ -274,7 +274,7 @@ def _room_decisions(recipe: Recipe, name: str, facts: Facts) -> Iterator[Decisio
         recipe.config.eval_config.ClearField('keypoint_edge')
         _evaluate_keypoints(recipe, count)
     for reader in ('train_input_reader', 'eval_input_reader.0'):
-        yield Decision(f'{reader}.max_number_of_boxes', max(most, _LEAST_DETECTIONS))
+        yield Decision(f'{reader}.max_number_of_boxes', max(facts.most_rows(), _LEAST_DETECTIONS))
 
 
 def _evaluate_keypoints(recipe: Recipe, count: int) -> None:

@@ -20,6 +20,7 @@ from protos import input_reader_pb2, reader_paths
 BACKGROUND_ID = 0  # of a label map of masks
 _SIDES = ('ymin', 'xmin', 'ymax', 'xmax')
 _BOX_KEYS = [f'image/object/bbox/{side}' for side in _SIDES]
+_WEIGHT = 'image/object/weight'  # 0 of regions to ignore, see `ignored_regions`
 
 
 class ImageFacts(NamedTuple):
@@ -29,11 +30,14 @@ class ImageFacts(NamedTuple):
         size: height and width in pixels.
         boxes: float [n, 4], ymin, xmin, ymax, xmax, normalized; those with an area.
         labels: class names of the objects, or of the image.
+        num_ignored: rows of the record that are no objects: crowds that regions to ignore become;
+            of a tile at most so many.
     """
 
     size: Tuple[int, int]
     boxes: np.ndarray
     labels: Sequence[str] = ()
+    num_ignored: int = 0
 
 
 def _cut(image: ImageFacts, tiling: Tiling, least: float) -> List[ImageFacts]:
@@ -55,7 +59,8 @@ def _cut(image: ImageFacts, tiling: Tiling, least: float) -> List[ImageFacts]:
         if kept.any():
             is_named = len(image.labels) == len(boxes)
             labels = [image.labels[k] for k in np.flatnonzero(kept)] if is_named else image.labels
-            found.append(ImageFacts((window.height, window.width), clipped[kept], tuple(labels)))
+            size = (window.height, window.width)
+            found.append(ImageFacts(size, clipped[kept], tuple(labels), image.num_ignored))
     return found
 
 
@@ -93,6 +98,10 @@ class Facts(NamedTuple):
     def most_objects(self) -> int:
         """Return the largest number of boxes of an image."""
         return max((len(image.boxes) for image in self.all()), default=0)
+
+    def most_rows(self) -> int:
+        """Return the largest number of boxes of an image, with those of regions to ignore."""
+        return max((len(image.boxes) + image.num_ignored for image in self.all()), default=0)
 
     def aspect(self) -> float:
         """Return the median of width by height."""
@@ -157,7 +166,8 @@ def from_annotation(annotation: examination.Annotation) -> ImageFacts:
     columns = [np.asarray(features.get(key, ()), np.float64) for key in _BOX_KEYS]
     texts: Any = features.get('image/object/class/text', features.get('image/class/text', ()))
     names = [texts] if isinstance(texts, str) else list(texts)
-    return _facts((header.height, header.width), columns, names)
+    weights = np.asarray(features.get(_WEIGHT, ()), np.float64)
+    return _facts((header.height, header.width), columns, names, weights)
 
 
 def from_record(record: bytes, classes: LabelMap) -> Optional[ImageFacts]:
@@ -179,14 +189,19 @@ def from_record(record: bytes, classes: LabelMap) -> Optional[ImageFacts]:
         ids = feature[f'{prefix}/label'].int64_list.value
         names = names or [text.decode('utf-8', 'replace') for text in texts]
         names = names or [classes.names.get(label, str(label)) for label in ids]
-    return _facts((header.height, header.width), columns, names)
+    weights = np.array(feature[_WEIGHT].float_list.value, np.float64)
+    return _facts((header.height, header.width), columns, names, weights)
 
 
 def _facts(
-    size: Tuple[int, int], columns: Sequence[np.ndarray], names: Sequence[str]
+    size: Tuple[int, int],
+    columns: Sequence[np.ndarray],
+    names: Sequence[str],
+    weights: np.ndarray,
 ) -> ImageFacts:
     boxes = np.stack(columns, axis=1) if len(columns[0]) else np.zeros([0, 4])
-    has_area = (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
+    is_object = weights > 0 if len(weights) == len(boxes) else np.ones(len(boxes), bool)
+    kept = is_object & (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
     if len(names) == len(boxes):
-        names = [name for name, kept in zip(names, has_area) if kept]
-    return ImageFacts(size, boxes[has_area], tuple(names))
+        names = [name for name, is_kept in zip(names, kept) if is_kept]
+    return ImageFacts(size, boxes[kept], tuple(names), int(len(boxes) - is_object.sum()))

@@ -125,6 +125,14 @@ def test_boxes_that_training_leaves_out_are_counted():
     assert box_report.list_warnings({'train': records[1:]}, {'train': 3}) == []
 
 
+def test_regions_to_ignore_are_no_objects_and_take_room():
+    regions = record([SOUND] * 3, [1, 1, 2], weight=[1.0, 0.0, 0.0], is_crowd=[0, 1, 1])
+    found = box_report.examine(regions, axis_aligned, None, 2)
+    assert (found.ids, len(found.boxes), found.num_rows()) == ((1,), 1, 3)
+    (warning,) = box_report.list_warnings({'train': [found]}, {'train': 2})
+    assert 'max_number_of_boxes: 3 has room for all of them' in warning
+
+
 def test_ids_beyond_the_classes_are_unknown():
     found = box_report.examine(
         record([SOUND] * 3, [0, 2, 3], encoded=png(4, 6)), axis_aligned, None, 2

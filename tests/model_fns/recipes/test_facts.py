@@ -1,6 +1,7 @@
 """Facts of data sets, by hand."""
 
 import numpy as np
+import tensorflow as tf
 
 from model_fns.recipes import facts as facts_lib
 from model_fns.recipes.facts import Facts, ImageFacts
@@ -26,3 +27,18 @@ def test_facts_of_a_record_with_ids_only():
     facts = facts_lib.from_record(record, LabelMap.from_names(['cat']))
     assert facts.size == (public_layouts.HEIGHT, public_layouts.WIDTH) and facts.labels == ('cat',)
     np.testing.assert_allclose(facts.boxes, [[0.2, 0.1, 0.6, 0.3]], rtol=1e-6)
+
+
+def test_regions_to_ignore_are_no_objects():
+    example = tf.train.Example.FromString(public_layouts.record('a'))
+    feature = example.features.feature
+    for side, value in zip(('ymin', 'xmin', 'ymax', 'xmax'), (0.0, 0.0, 1.0, 1.0)):
+        feature[f'image/object/bbox/{side}'].float_list.value.append(value)
+    feature['image/object/class/label'].int64_list.value.append(1)
+    feature['image/object/class/text'].bytes_list.value.append(b'cat')
+    feature['image/object/weight'].float_list.value.extend([1.0, 0.0])
+    image = facts_lib.from_record(example.SerializeToString(), LabelMap.from_names(['cat']))
+    assert len(image.boxes) == len(image.labels) == image.num_ignored == 1
+    facts = Facts([image], [], ['cat'])
+    assert (facts.most_objects(), facts.most_rows()) == (1, 2)
+    np.testing.assert_allclose(facts.sides(), [0.08**0.5], rtol=1e-6)

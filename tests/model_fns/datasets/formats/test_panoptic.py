@@ -59,8 +59,9 @@ def convert(folder, content=CONTENT, ids=None, *more):
     )
 
 
-def test_classes_instances_and_objects(tmp_path):
+def test_classes_instances_and_objects(tmp_path, capfd):
     assert convert(tmp_path) == 0
+    assert 'lose all of their objects' not in capfd.readouterr().err
     assert LabelMap.read(str(tmp_path / 'map.pbtxt')).names == {1: 'car', 2: 'sky'}
     (feature,) = records_of(tmp_path / 'out' / 'train').values()
     ids = segments()
