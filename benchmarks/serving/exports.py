@@ -13,7 +13,8 @@ encoded images; of examples.
 - Throughput is of batches of 8, and of 1, 2 and 4 clients, a thread each, that send one image after
   the other, with the median that a client waits.
 - Suppression's share is the difference to a run that fetches raw outputs only, by both clocks.
-- Memory is that of the process beyond its memory after the import of TensorFlow, in MiB.
+- Memory is that of the process beyond its memory after the import of TensorFlow, in MiB. Its peak
+  includes the import; `peak_memory_one_image_mib` is before batches and clients.
 - Last come the ratios of latencies.
 
 `--trace` prints instead the times of the kinds of ops of a request of one image, on one thread.
@@ -283,6 +284,7 @@ def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[s
         results['suppression_share'] = 1 - found['raw'].ms / whole.ms
         results['suppression_share_cpu'] = 1 - found['raw'].cpu_ms / whole.cpu_ms
     results['memory_one_image_mib'] = resident_mib() - before
+    results['peak_memory_one_image_mib'] = measuring.peak_memory_mib()
     run(eight)
     of_batch = latencies({'all': partial(run, eight)}, max(runs // 8, 3))['all']
     results['batch_images_per_second'] = 1000 * BATCH_SIZE / of_batch.ms

@@ -112,6 +112,7 @@ class Deployable(abc.ABC):
             with other ones belongs to another config. None: any side.
         scales_down_to: height and width of the largest image whose outputs for each pixel are of
             that pixel; larger images are scaled down. None: there are no such outputs.
+        notes: sentences for who runs the file, which an export says.
     """
 
     input_shape: Tuple[Optional[int], Optional[int], int]
@@ -124,6 +125,7 @@ class Deployable(abc.ABC):
     takes_images: bool = False
     sizes: Mapping[str, Sequence[Optional[int]]] = MappingProxyType({})
     scales_down_to: Optional[Tuple[int, int]] = None
+    notes: Sequence[str] = ()
 
     @abc.abstractmethod
     def pixels(self, features: Features) -> tf.Tensor:

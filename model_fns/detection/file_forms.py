@@ -16,7 +16,7 @@ from estimator_lib import errors
 from estimator_lib.task import Arrays, Features, Tensors
 from estimator_lib.task_interfaces import agreement
 from estimator_lib.task_interfaces.deployable import Ops, PluginNode
-from model_fns.detection import detector, fields, file_agreement, whole_deployable
+from model_fns.detection import deployable, detector, fields, file_agreement, whole_deployable
 from model_fns.detection.detections import suppression
 
 STANDARD, NONE, EFFICIENT = 'standard', 'none', 'efficient_nms'
@@ -170,7 +170,10 @@ def build(
     whole_deployable.check(model, ops, options, rules)
     kind = options.get('suppression', STANDARD)
     if kind == STANDARD:
-        return whole_deployable.WholeDeployable(model)
+        found = whole_deployable.WholeDeployable(model)
+        if rules is not None and find is not None and not model.family.IS_ROTATED:
+            found.notes = (deployable.OPENCV_NOTE,)
+        return found
     if rules is None:
         raise errors.UserError(
             f'--suppression={kind}: {model.where} has no post_processing, and suppresses nothing; '

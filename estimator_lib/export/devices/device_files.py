@@ -232,7 +232,9 @@ class DeviceWriter(Writer[DeviceModel]):
             return ()
 
     def finish(self, model: DeviceModel, source: Source, folder: str) -> None:
-        """Write the program that predicts images with the file, and run it."""
+        """Write the program that predicts images with the file, and run it; say the notes."""
+        for note in model.graph.deployable.notes:
+            log.info('%s: %s', self.file_name, note)
         if self.runtime is None:
             return
         program = client_program.text(model.graph.deployable, self.runtime)

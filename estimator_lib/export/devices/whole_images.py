@@ -42,7 +42,7 @@ class WholeImages(Deployable):
         self.resize = Resize(INSIDE)
         self.kind, self.report = network.kind, network.report
         self.meanings, self.contents = network.meanings, network.contents
-        self.sizes = network.sizes
+        self.sizes, self.notes = network.sizes, network.notes
 
     def pixels(self, features: Features) -> tf.Tensor:
         """Refuse: features have resized images."""

@@ -3,7 +3,8 @@
 `suppress_in_one_op` uses TensorFlow's own op, which other formats support too. `suppress_in_tflite`
 uses the op `TFLite_Detection_PostProcess` of TFLite's interpreter, which also decodes boxes.
 TensorFlow has no such op. A function that declares to implement it takes its place until the
-converter inserts the op. The function itself returns constants.
+converter inserts the op. The function itself returns constants. The op sorts all boxes for each
+class, so it is given those of the best anchors only.
 
 The boxes of both are not clipped to the image, and their classes start at 0. The number of rows is
 fixed. The rows after the last detection are undefined.
@@ -21,6 +22,8 @@ from model_fns.detection.boxes import axis_aligned, box_coders
 from model_fns.detection.detections import suppression
 
 TFLITE_OP = 'TFLite_Detection_PostProcess'
+# Ten times the detections of published configs.
+TFLITE_CANDIDATES = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +40,9 @@ class Rules:
         scales: scales of the box code, see `box_coders.FasterRcnnBoxCoder`.
         drops_empty: True: boxes without area inside the input are not chosen. TFLite's op, which
             decodes boxes itself, cannot.
+        tflite_candidates: number of anchors, those with the highest score of a class, that TFLite's
+            op suppresses by class. A detection changes only if its score is below that of all of
+            them. The fast suppression, which sorts once, takes all anchors.
     """
 
     num_classes: int
@@ -47,6 +53,7 @@ class Rules:
     fast: bool
     scales: Tuple[float, float, float, float]
     drops_empty: bool = False
+    tflite_candidates: int = TFLITE_CANDIDATES
 
 
 class Detections(NamedTuple):
@@ -115,6 +122,11 @@ def suppress_in_tflite(
     room = rules.max_detections
     low, high = np.split(tf.get_static_value(anchors), 2, axis=-1)
     centered = tf.constant(np.concatenate([(low + high) / 2, high - low], -1))
+    if not rules.fast and len(low) > rules.tflite_candidates:
+        best = tf.reduce_max(scores[0, :, scores.shape[-1] - rules.num_classes :], axis=-1)
+        rows = tf.math.top_k(best, rules.tflite_candidates).indices
+        codes, scores = tf.gather(codes, rows, axis=1), tf.gather(scores, rows, axis=1)
+        centered = tf.gather(centered, rows)
 
     @tf.function(experimental_implements=_op(rules), autograph=False)
     def post_process(

@@ -57,6 +57,23 @@ def test_a_tflite_file_has_its_suppression():
         task_of(tiny_detection.MODEL).deployable(Ops.TFLITE, {'suppression': 'none'})
 
 
+@pytest.mark.parametrize(
+    ('text', 'ops', 'kind', 'has_note'),
+    [
+        (tiny_detection.MODEL, Ops.CORE, 'standard', True),
+        (tiny_detection.MODEL, Ops.CORE, 'none', False),
+        (tiny_detection.MODEL, Ops.TFLITE, None, False),
+        (tiny_two_stage.MODEL, Ops.CORE, 'standard', True),
+        (tiny_two_stage.MASKS, Ops.CORE, 'standard', False),  # it has no other form
+        (tiny_rotated.MODEL, Ops.CORE, 'standard', False),
+    ],
+)
+def test_a_suppression_that_is_slow_in_opencv_is_a_note(text, ops, kind, has_note):
+    stages = 3 if text == tiny_two_stage.MASKS else 2
+    form = task_of(text, stages).deployable(ops, {'suppression': kind} if kind else {})
+    assert any('cv2.dnn' in note for note in form.notes) == has_note
+
+
 def test_a_file_without_suppression_gives_no_detections():
     form = task_of(tiny_rotated.MODEL).deployable(Ops.CORE, {'suppression': 'none'})
     assert isinstance(form, file_forms.UnsuppressedDeployable) and form.plugin_node() is None

@@ -75,12 +75,16 @@ def read(ssd: ssd_pb2.Ssd, graph: Graph, name: str, columns: int, proposal: Prop
     proposal.learn(f'{_WHERE}.add_background_class', background, evidence)
     proposal.outputs[fields.RAW_DETECTION_SCORES] = scores(graph, name)
     proposal.outputs[fields.BOX_ENCODINGS] = _input(graph, name, _ENCODINGS)
-    anchors = graph.constant(graph.inputs(name)[_ANCHORS])
+    anchors = graph.constant(_input(graph, name, _ANCHORS).partition(':')[0])
     if anchors is None:
         raise Refusal(f'the anchors of {name} are no constant')
     return anchors.reshape(-1, 4)
 
 
 def _input(graph: Graph, name: str, index: int) -> str:
+    """Return an input of the op, of all anchors: files of ours have those of the best gathered."""
     tensor = graph.nodes[name].input[index]
+    source = graph.inputs(name)[index]
+    if source in graph.nodes and graph.nodes[source].op == 'GATHER':
+        tensor = graph.nodes[source].input[0]
     return tensor if ':' in tensor else f'{tensor}:0'

@@ -72,8 +72,9 @@ def export(model, folder, writer, config=None, **options):
     return exporting.export(Recorded(), config or kept, prefix, str(folder), writer, **options)
 
 
-def test_a_file_of_tflite_and_what_lies_beside_it(model, tmp_path, caplog):
+def test_a_file_of_tflite_and_what_lies_beside_it(model, tmp_path, caplog, monkeypatch):
     caplog.set_level('INFO', 'estimator_lib')
+    monkeypatch.setattr(tiny_task.TinyDeployable, 'notes', ('it is tiny',))
     folder = export(model, tmp_path, tflite.TfliteWriter())
     assert sorted(os.listdir(folder)) == [
         'README.md',
@@ -96,6 +97,7 @@ def test_a_file_of_tflite_and_what_lies_beside_it(model, tmp_path, caplog):
     }
     assert about['origin']['checkpoint'] == 'model.ckpt'
     assert 'agreement with the network on 5 images of the evaluation: logits 100' in caplog.text
+    assert caplog.messages.count('model.tflite: it is tiny') == 1
 
 
 def test_int8_is_measured_on_as_many_images_as_are_asked_for(model, tmp_path):

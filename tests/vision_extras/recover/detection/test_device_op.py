@@ -14,16 +14,19 @@ from vision_extras.recover.facts import Proposal, Refusal
 ANCHORS = np.array([[0.5, 0.5, 0.2, 0.3], [0.5, 0.5, 0.4, 0.4]], np.float32)
 
 
-def build(anchors=ANCHORS):
+def build(anchors=ANCHORS, gathers=False):
     with tf.Graph().as_default() as graph:
         if anchors is not None:
             tf.constant(anchors, name='anchors')
         else:
             tf.compat.v1.placeholder(tf.float32, name='anchors')
     graph_def = graph.as_graph_def()
-    node = graph_def.node.add(
-        name='last', op=device_suppression.TFLITE_OP, input=['boxes', 'scores', 'anchors']
-    )
+    inputs = ['boxes', 'scores', 'anchors']
+    if gathers:
+        for name in inputs:
+            graph_def.node.add(name=f'best_{name}', op='GATHER', input=[name, 'rows'])
+        inputs = [f'best_{name}' for name in inputs]
+    node = graph_def.node.add(name='last', op=device_suppression.TFLITE_OP, input=inputs)
     numbers = {
         'y_scale': 10.0, 'x_scale': 9.0, 'h_scale': 5.0, 'w_scale': 4.0,
         'nms_iou_threshold': 0.6, 'nms_score_threshold': 0.25,
@@ -35,8 +38,9 @@ def build(anchors=ANCHORS):
     return graphs.Graph(graph_def)
 
 
-def test_attributes_become_fields():
-    graph, ssd = build(), ssd_pb2.Ssd()
+@pytest.mark.parametrize('gathers', [False, True])
+def test_attributes_become_fields(gathers):
+    graph, ssd = build(gathers=gathers), ssd_pb2.Ssd()
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
     anchors = device_op.read(ssd, graph, device_op.find(graph), 4, proposal)
     np.testing.assert_array_equal(anchors, ANCHORS)
