@@ -62,6 +62,45 @@ def compare(expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool) ->
     }
 
 
+def compare_served(expected: Sequence[Arrays], found: Sequence[Arrays]) -> Dict[str, float]:
+    """Compute the matching part of each output of a SavedModel or a frozen graph.
+
+    Rows whose scores are equal but for rounding may change places: rows of detections, and those of
+    raw boxes behind proposals. Where an output differs in order, its rows are found again in any
+    place, with all their values.
+
+    Example: the scores [0.9, 0.5] with the classes [1, 2], and [0.5, 0.9] with [2, 1], agree; with
+    [1, 2] no row does.
+
+    Args:
+        expected: outputs of each image, by name.
+        found: likewise.
+    """
+    parts = agreement.compare(expected, found)
+    # They count in the order of raw boxes.
+    numbers = {fields.DETECTION_ANCHOR_INDICES}
+    if parts.get(fields.RAW_DETECTION_BOXES, 1.0) == 1.0:
+        numbers = set()
+    for boxes in (fields.RAW_DETECTION_BOXES, fields.DETECTION_BOXES):
+        rows = [name for name in parts if _has_rows_of(expected[0], name, boxes)]
+        values = [name for name in rows if name not in numbers]
+        has_shapes = all(
+            want[name].shape == got[name].shape
+            for want, got in zip(expected, found)
+            for name in values
+        )
+        if has_shapes and min((parts[name] for name in rows), default=1.0) < 1.0:
+            again = compare_rows(expected, found, values)
+            parts.update({name: max(parts[name], again) for name in rows})
+    return parts
+
+
+def _has_rows_of(outputs: Arrays, name: str, boxes: str) -> bool:
+    """Check whether an output has a row for each of some boxes [1, N, ..]."""
+    prefix = boxes[: -len('boxes')]
+    return boxes in outputs and name.startswith(prefix) and outputs[name].ndim > 1
+
+
 def compare_raw(
     expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
 ) -> Dict[str, float]:

@@ -148,3 +148,37 @@ def test_boxes_without_area_agree_where_they_are_in_the_same_place():
         found = [found_of((0.9, 0, box), (0.1, 0, box))]
         parts = file_agreement.compare(expected, found, exact=True)
         assert parts['detections from 0.3 on'] == part
+
+
+def served(order, **changes):
+    """Build outputs of a server: two detections, of raw boxes that come in some order."""
+    boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0], [0.0, 0.5, 0.5, 1.0]])
+    raw = {fields.RAW_DETECTION_BOXES: boxes, fields.RAW_DETECTION_SCORES: np.eye(3)}
+    first = [one for one in order if one < 2]
+    detections = {
+        fields.DETECTION_BOXES: boxes[:2][first],
+        fields.DETECTION_CLASSES: np.array([1.0, 2.0])[first],
+        fields.DETECTION_ANCHOR_INDICES: np.array([order.index(one) for one in first]),
+    }
+    rows = {**{name: value[order] for name, value in raw.items()}, **detections, **changes}
+    return {
+        fields.NUM_DETECTIONS: np.array([2.0]),
+        **{name: np.asarray(value)[np.newaxis] for name, value in rows.items()},
+    }
+
+
+def test_rows_of_servers_may_change_places():
+    expected = [served([0, 1, 2])]
+    parts = file_agreement.compare_served(expected, [served([1, 2, 0])])
+    assert set(parts.values()) == {1.0} and len(parts) == 6
+    other = served([1, 2, 0], **{fields.DETECTION_CLASSES: [1.0, 1.0]})
+    parts = file_agreement.compare_served(expected, [other])
+    # One detection has its class still; the raw boxes have changed places only.
+    assert parts[fields.DETECTION_CLASSES] == parts[fields.DETECTION_BOXES] == 0.5
+    assert parts[fields.RAW_DETECTION_BOXES] == 1.0
+    # Where the raw boxes have their order, a number names one of them.
+    swapped = {fields.DETECTION_ANCHOR_INDICES: [1, 0]}
+    parts = file_agreement.compare_served(expected, [served([0, 1, 2], **swapped)])
+    assert parts[fields.DETECTION_ANCHOR_INDICES] == 0.0 and parts[fields.DETECTION_BOXES] == 1.0
+    fewer = {**other, fields.DETECTION_BOXES: other[fields.DETECTION_BOXES][:, :1]}
+    assert file_agreement.compare_served(expected, [fewer])[fields.DETECTION_BOXES] == 0.0
