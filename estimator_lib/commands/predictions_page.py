@@ -12,6 +12,7 @@ import math
 import string
 from typing import Any, List, Mapping, NamedTuple, Optional, Sequence
 
+from estimator_lib import texts
 from estimator_lib.analysis import page
 
 _MOST_RESULTS = 30  # of an image, on the page
@@ -154,7 +155,7 @@ def to_html(images: Sequence[Shown]) -> str:
     body = string.Template(_CONTROLS).substitute(data=data.replace('<', '\\u003c'))
     return string.Template(page.TEMPLATE).substitute(
         title='Predictions',
-        subtitle=html.escape(f'{len(images)} images'),
+        subtitle=html.escape(texts.counted(len(images), 'image')),
         style=page.STYLE + _STYLE,
         links='',
         body=body,

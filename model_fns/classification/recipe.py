@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Optional, Tuple
 
+from estimator_lib import texts
 from model_fns.recipes import decisions
 from model_fns.recipes.decisions import Wishes
 from model_fns.recipes.facts import Facts
@@ -50,7 +51,7 @@ def decide(
     reason = decisions.mirror_reason(sided)
     recipe.decide(Decision(f'{_MODEL}.mirror_images', not sided, reason))
     if len(facts.train) < _FEW_IMAGES:
-        reason = f'{len(facts.train)} images: more updates in an epoch'
+        reason = f'{texts.counted(len(facts.train), "image")}: more updates in an epoch'
         recipe.decide(Decision('train_config.batch_size', 8, reason))
     recipe.decide(*decisions.repeat_decisions(facts))
     recipe.decide(*decisions.weight_decisions(wishes.weights))

@@ -8,6 +8,7 @@ from typing import Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from estimator_lib import texts
 from estimator_lib.checkpoints import checkpoint_files
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Decision
@@ -71,7 +72,7 @@ def schedule(wishes: Wishes, num_images: int, batch_size: int, seconds: float) -
     """
     if wishes.epochs is not None:
         steps = max(1, math.ceil(wishes.epochs * num_images / batch_size))
-        return Schedule(steps, f'{wishes.epochs:g} epochs of {num_images:,} images')
+        return Schedule(steps, f'{wishes.epochs:g} epochs of {texts.counted(num_images, "image")}')
     minutes = DEFAULT_MINUTES if wishes.minutes is None else wishes.minutes
     steps = max(1, int(60 * minutes / seconds))
     epochs = steps * batch_size / num_images

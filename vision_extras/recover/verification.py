@@ -7,7 +7,7 @@ from typing import Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import tf_estimator
+from estimator_lib import texts, tf_estimator
 from estimator_lib.task import IMAGE, Task
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.reading import Artifact
@@ -159,10 +159,11 @@ def _difference(
     if count and not len(rows):
         # No evidence, as its accepted difference is not that of scores.
         return Difference(name, 0.0, 'over no row: the recovered model has none', accepted=0.0)
-    meaning = f'over {len(theirs)} images'
+    meaning = f'over {texts.counted(len(theirs), "image")}'
     others = int((rows > TOLERANCE).sum())
     if others and others <= most_others * len(rows):
-        meaning = f'{meaning}, but for {others} of {len(rows)} rows, up to {rows.max():.3g}'
+        meaning = f'{meaning}, but for {others} of {texts.counted(len(rows), "row")}, '
+        meaning += f'up to {rows.max():.3g}'
         rows = rows[rows <= TOLERANCE]
     return Difference(name, float(max([largest, *rows])), meaning, accepted)
 

@@ -9,6 +9,7 @@ from typing import Callable, List, Mapping, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import texts
 from estimator_lib.analysis import plots
 from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
@@ -161,7 +162,8 @@ class ClassificationAnalyzer(Analyzer):
                 Figure('f1', 'F1 of each class', lambda figure: plots.bars(figure, worst, 'F1')),
                 table,
             ],
-            f'{len(self._labels)} images. Means are over the classes that have a value.',
+            f'{texts.counted(len(self._labels), "image")}. Means are over the classes that '
+            'have a value.',
             [
                 Tile('accuracy', f'{confusion.accuracy:.1%}'),
                 Tile('mean F1', f'{mean_of_known(scores.f1):.3f}'),
@@ -186,8 +188,8 @@ class ClassificationAnalyzer(Analyzer):
         return Section(
             'Most confident mistakes',
             [table] if rows else [],
-            f'{count} images are wrong. Where a good model is confident and wrong, look at the '
-            'label first.'
+            f'{texts.counted(count, "image is", "images are")} wrong. Where a good model is '
+            'confident and wrong, look at the label first.'
             if rows
             else 'All images are right.',
         )

@@ -8,6 +8,7 @@ from typing import Callable, List, Mapping, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import texts
 from estimator_lib.analysis import plots
 from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
@@ -148,7 +149,8 @@ class MultiLabelAnalyzer(Analyzer):
                 Figure('f1', 'F1 of each class', lambda figure: plots.bars(figure, worst, 'F1')),
                 table,
             ],
-            f'{self._num_images} images. Means are over the classes that have a value.',
+            f'{texts.counted(self._num_images, "image")}. Means are over the classes that '
+            'have a value.',
             [
                 Tile('mean AP', f'{mean_of_known(precisions):.3f}'),
                 Tile('mean F1', f'{mean_of_known(scores.f1):.3f}'),
@@ -177,8 +179,8 @@ class MultiLabelAnalyzer(Analyzer):
         return Section(
             'Most confident mistakes',
             [table] if rows else [],
-            f'{count} images have a class too many or too few. Where a good model is confident and '
-            'wrong, look at the labels first.'
+            f'{texts.counted(count, "image has", "images have")} a class too many or too few. '
+            'Where a good model is confident and wrong, look at the labels first.'
             if rows
             else 'All images are right.',
         )

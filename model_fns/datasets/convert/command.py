@@ -9,7 +9,7 @@ from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from estimator_lib import errors, logs
+from estimator_lib import errors, logs, texts
 from estimator_lib.commands import command_line
 from estimator_lib.drawing.tiling import Tiling
 from estimator_lib.processes import child_processes, journals
@@ -371,7 +371,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         with child_processes.outside_working_folder():
             counts = conversion.convert(source, *paths, options, _identity(flags))
     for prefix, count in counts.items():
-        print(f'{count} records in {records.shard_pattern(prefix)}')
+        print(f'{texts.counted(count, "record")} in {records.shard_pattern(prefix)}')
 
 
 def _identity(flags: argparse.Namespace) -> List[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Sequence
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from model_fns.structures import images
 from protos import input_reader_pb2
 
@@ -52,12 +52,18 @@ def find_keypoint_problem(
         length = len(values.get(key, ()))
         if length not in (0, count * num_keypoints):
             return (
-                f'{count} boxes and {length} {key}; expected none, or {num_keypoints} for each box'
+                f'{counted_boxes(count)} and {length} {key}; expected none, or {num_keypoints} for '
+                'each box'
             )
     ys, xs = len(values.get(Y, ())), len(values.get(X, ()))
     if ys != xs:
         return f'{ys} {Y} and {xs} {X}; expected as many of each'
     return None
+
+
+def counted_boxes(count: int) -> str:
+    """Return `1 box` or `2 boxes`."""
+    return texts.counted(count, 'box', 'boxes')
 
 
 def _find_name_problem(values: Values, count: int) -> Optional[str]:
@@ -67,7 +73,7 @@ def _find_name_problem(values: Values, count: int) -> Optional[str]:
         if length != total and (length or key != VISIBILITY):
             return f'{total} {TEXT} and {length} {key}; expected as many of each'
     if total % max(count, 1) or (total and not count):
-        return f'{count} boxes and {total} {TEXT}; expected as many for each box'
+        return f'{counted_boxes(count)} and {total} {TEXT}; expected as many for each box'
     return None
 
 
@@ -83,23 +89,26 @@ def find_mask_problem(values: Values, count: int, mask_type: Optional[int]) -> O
         return None
     masks, weights = values.get(MASK, ()), values.get(MASK_WEIGHT, ())
     if count and not masks:
-        return f'{count} boxes and no {MASK}, which load_instance_masks asks for'
+        return f'{counted_boxes(count)} and no {MASK}, which load_instance_masks asks for'
     if len(weights) not in (0, count):
-        return f'{count} boxes and {len(weights)} {MASK_WEIGHT}; expected none, or 1 for each box'
+        return (
+            f'{counted_boxes(count)} and {len(weights)} {MASK_WEIGHT}; expected none, or 1 for '
+            'each box'
+        )
     if mask_type == input_reader_pb2.PNG_MASKS:
         return _find_png_problem(values, masks, count)
     header = image_header(values.get(IMAGE, ()))
     if header is not None and len(masks) != count * header.height * header.width:
         return (
-            f'{count} boxes in {_size(header)} and {len(masks)} {MASK}; expected a number for each '
-            f'pixel of each box, {count * header.height * header.width}'
+            f'{counted_boxes(count)} in {_size(header)} and {len(masks)} {MASK}; expected a '
+            f'number for each pixel of each box, {count * header.height * header.width}'
         )
     return None
 
 
 def _find_png_problem(values: Values, masks: Sequence[bytes], count: int) -> Optional[str]:
     if len(masks) != count:
-        return f'{count} boxes and {len(masks)} {MASK}; expected 1 for each box'
+        return f'{counted_boxes(count)} and {len(masks)} {MASK}; expected 1 for each box'
     header = image_header(values.get(IMAGE, ()))
     for place, mask in enumerate(masks, 1):
         problem = find_png_problem(mask, header)

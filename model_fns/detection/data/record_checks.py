@@ -158,8 +158,8 @@ def _uneven_classes(
     class_sizes = [len(labels)] if label_map is None else [len(labels), len(names)]
     if max(class_sizes) != count or any(size not in (0, count) for size in class_sizes):
         return (
-            f'{count} boxes, {len(labels)} image/object/class/label and {len(names)} '
-            'image/object/class/text; expected '
+            f'{instance_checks.counted_boxes(count)}, {len(labels)} image/object/class/label and '
+            f'{len(names)} image/object/class/text; expected '
             + ('a label' if label_map is None else 'a label or a text')
             + ' for each box'
         )
@@ -171,7 +171,8 @@ def _uneven_lists(values: Mapping[str, Sequence[Any]], count: int) -> Optional[s
     for key in PER_BOX:
         length = len(values.get(key, ()))
         if length not in (0, count):
-            return f'{count} boxes and {length} {key}; expected none, or 1 for each box'
+            boxes = instance_checks.counted_boxes(count)
+            return f'{boxes} and {length} {key}; expected none, or 1 for each box'
     return None
 
 
@@ -183,8 +184,8 @@ def _uneven_scores(
     if not num_scores or length in (0, count * num_scores):
         return None
     return (
-        f'{count} boxes and {length} {class_targets.SCORES}; expected none, or {num_scores} for '
-        f'each box'
+        f'{instance_checks.counted_boxes(count)} and {length} {class_targets.SCORES}; expected '
+        f'none, or {num_scores} for each box'
     )
 
 

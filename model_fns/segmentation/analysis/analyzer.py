@@ -7,6 +7,7 @@ from typing import List, Mapping, Sequence, Tuple
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import texts
 from estimator_lib.analysis import plots
 from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
@@ -183,8 +184,8 @@ class SegmentationAnalyzer(Analyzer):
         return Section(
             'Classes',
             [chart, table],
-            f'{self._num_images} images. Means are over the classes that have a value. Ignored '
-            'pixels do not count.',
+            f'{texts.counted(self._num_images, "image")}. Means are over the classes that have a '
+            'value. Ignored pixels do not count.',
             [
                 Tile('mean IoU', f'{mean_of_known(scores.iou):.1%}'),
                 Tile('mean Dice', f'{mean_of_known(scores.f1):.1%}'),

@@ -68,7 +68,7 @@ def test_what_was_written_is_said(photos, tmp_path, capsys):
     prefix = tmp_path / 'train'
     flags = ('--from=folders', f'--images={photos}', f'--label_map={tmp_path / "map.pbtxt"}')
     assert run(*flags, f'--output_prefix={prefix}') == 0
-    assert capsys.readouterr().out == f'1 records in {prefix}-?????-of-?????.tfrecord\n'
+    assert capsys.readouterr().out == f'1 record in {prefix}-?????-of-?????.tfrecord\n'
 
 
 def test_help_names_every_flag(capsys):

@@ -194,7 +194,7 @@ def test_records_that_stop_a_run(reader, parts):
 
 def test_what_stops_a_run_is_said_by_the_keys():
     sentence = PLAIN.find_problem(record(boxes=[BOX], is_crowd=[0, 1]))
-    assert sentence == '1 boxes and 2 image/object/is_crowd; expected none, or 1 for each box'
+    assert sentence == '1 box and 2 image/object/is_crowd; expected none, or 1 for each box'
     assert PLAIN.find_problem(record(boxes=[BOX])) is None
 
 

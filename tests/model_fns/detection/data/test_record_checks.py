@@ -65,25 +65,25 @@ def test_records_that_are_fine(parts):
         ),
         (
             {'boxes': [BOX], 'labels': []},
-            '1 boxes, 0 image/object/class/label and 0 image/object/class/text; expected a label '
+            '1 box, 0 image/object/class/label and 0 image/object/class/text; expected a label '
             'for each box',
         ),
         (
             {'boxes': [BOX], 'labels': [1], 'texts': ['cat', 'dog'], 'label_map': LABEL_MAP},
-            '1 boxes, 1 image/object/class/label and 2 image/object/class/text; expected a label '
+            '1 box, 1 image/object/class/label and 2 image/object/class/text; expected a label '
             'or a text for each box',
         ),
         (
             {'boxes': [BOX], 'labels': [1], 'is_crowd': [0, 1]},
-            '1 boxes and 2 image/object/is_crowd; expected none, or 1 for each box',
+            '1 box and 2 image/object/is_crowd; expected none, or 1 for each box',
         ),
         (
             {'boxes': [BOX], 'labels': [1], 'keypoints_y': [0.1] * 4, 'num_keypoints': 3},
-            '1 boxes and 4 image/object/keypoint/y; expected none, or 3 for each box',
+            '1 box and 4 image/object/keypoint/y; expected none, or 3 for each box',
         ),
         (
             {'boxes': [BOX], 'labels': [1], 'mask_type': PNG_MASKS},
-            '1 boxes and no image/object/mask, which load_instance_masks asks for',
+            '1 box and no image/object/mask, which load_instance_masks asks for',
         ),
         (
             {'boxes': [BOX], 'labels': [1], 'mask_type': PNG_MASKS, 'numerical_masks': [1.0] * 24},
