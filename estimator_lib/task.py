@@ -6,7 +6,6 @@
     Deployment          signatures of servers, files for small devices
     CheckpointMapping   checkpoints of other tasks and programs
     DataChecks          checks of records before training
-    Analysis            analyses of evaluations
 
 Optional methods have defaults. `name`, an attribute or a property, is the name of the task in
 messages. A task of another package can import everything that it needs from here.
@@ -73,13 +72,18 @@ __all__ = [
 ]
 
 
-class Task(Presentation, Deployment, CheckpointMapping, DataChecks, Analysis):
+class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
     """One kind of vision model, as a set of functions without state.
 
     A task is built from a pipeline config and never changes. Methods take all inputs as arguments
     and return their results. The graph-building methods may be called any number of times, in any
     graph.
+
+    Attributes:
+        analysis: analysis of evaluations; None: the task has none.
     """
+
+    analysis: Optional[Analysis] = None
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[ConfigRules]:

@@ -84,16 +84,16 @@ class Collector(tf1.train.SessionRunHook):
     """Hook that passes the examples of an evaluation to the analyzer of a task.
 
     Args:
-        task: creates the analyzers.
+        analysis: creates the analyzers.
         locate: returns path and index of a record, by its id; as `RecordInput.locate`.
 
     Attributes:
         enabled: whether the next passes are analyzed.
     """
 
-    def __init__(self, task: Analysis, locate: Callable[[int], Tuple[str, int]]):
+    def __init__(self, analysis: Analysis, locate: Callable[[int], Tuple[str, int]]):
         self.enabled = False
-        self._task = task
+        self._create_analyzer = analysis.create_analyzer
         self._locate = locate
         self._fetches: Any = None
         self._clear()
@@ -108,10 +108,8 @@ class Collector(tf1.train.SessionRunHook):
         self._worst: List[Tuple[Tuple[float, int], List[Any]]] = []
 
     def begin(self) -> None:
-        """Choose the tensors to fetch, if the task has an analyzer."""
-        analyzer = self._task.create_analyzer()
-        if analyzer is None:
-            return
+        """Choose the tensors to fetch."""
+        analyzer = self._create_analyzer()
         batch = summaries.offered_examples()
         shown = batch.features, batch.outputs, batch.labels
         records = [] if batch.records is None else [batch.records]
@@ -124,14 +122,14 @@ class Collector(tf1.train.SessionRunHook):
 
     def before_run(self, run_context: Any) -> tf1.train.SessionRunArgs:
         """Fetch the batch, in each pass: another graph would have to be compiled."""
-        return tf1.train.SessionRunArgs([] if self._fetches is None else self._fetches)
+        return tf1.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context: Any, run_values: tf1.train.SessionRunValues) -> None:
         """Add each example of the batch, if this pass is analyzed."""
-        if not self.enabled or self._fetches is None:
+        if not self.enabled:
             return
         if self._analyzer is None:
-            self._analyzer = self._task.create_analyzer()
+            self._analyzer = self._create_analyzer()
         arrays, drawn, names, records = run_values.results
         self._names += names.tolist()
         self._records += [record_id for batch in records for record_id in batch.tolist()]

@@ -42,8 +42,8 @@ def find_advice(
                 higher = metric_choices.direction(config, metric)
                 curve = table.curve(f'{EVAL}{name}/{metric}')
                 found += advise_on_curve(curve, task.metric_title(metric), higher is not False)
-            analyzer = task.create_analyzer()
-            found += analyzer.advise(last) if analyzer is not None else ()
+            if task.analysis is not None:
+                found += task.analysis.create_analyzer().advise(last)
     return found[:_MOST]
 
 

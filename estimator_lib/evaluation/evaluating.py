@@ -105,7 +105,7 @@ class Evaluator:
             epochs.known_examples(config.train_input_reader) / config.train_config.batch_size,
         )
         self._collectors: Dict[str, collecting.Collector] = {}
-        self._analyze_from = None if task.create_analyzer() is None else analyze_from
+        self._analyze_from = None if task.analysis is None else analyze_from
         self._analyzed_step: Optional[int] = None
         self._labels: Optional[futures.Future[Optional[label_samples.DrawnLabels]]] = None
         self._stopping = stopping
@@ -228,8 +228,8 @@ class Evaluator:
             pictures = create_pictures(self._task, self._eval_config, eval_dir)
             self._pictures[examples.name] = pictures
             hooks.append(pictures)
-        if self._analyze_from is not None:
-            collector = collecting.Collector(self._task, examples.input_fn.locate)
+        if self._task.analysis is not None and self._analyze_from is not None:
+            collector = collecting.Collector(self._task.analysis, examples.input_fn.locate)
             collector.enabled = self._analyzed_step is not None
             self._collectors[examples.name] = collector
             hooks.append(collector)

@@ -70,11 +70,12 @@ def evaluate_file(
         pictures: List[summaries.ExamplePictures] = []
         if eval_dir and eval_config.num_visualizations:
             pictures.append(evaluating.create_pictures(task, eval_config, eval_dir))
-        collector = collecting.Collector(task, examples.input_fn.locate)
-        collector.enabled = analyze and model_dir is not None
-        hooks = [*pictures, *([collector] if collector.enabled else [])]
+        collectors: List[collecting.Collector] = []
+        if analyze and model_dir and task.analysis is not None:
+            collectors.append(collecting.Collector(task.analysis, examples.input_fn.locate))
+            collectors[0].enabled = True
         with _explained(path), evaluating.explained(examples.input_fn):
-            session = FileSession(task, file, examples.input_fn, config, hooks)
+            session = FileSession(task, file, examples.input_fn, config, [*pictures, *collectors])
             values = session.evaluate()
         session.close()
         metrics = results[examples.name] = task.finish_metrics(values)
@@ -85,7 +86,7 @@ def evaluate_file(
         seconds = time.monotonic() - started
         what = f'{examples.title}, {name}'
         evaluating.log_metrics(task, what, metrics, seconds, session.seconds_to_first_batch)
-        if collector.enabled:
+        for collector in collectors:
             further = '' if examples is sets[0] else examples.name
             folder = analysis_files.analysis_folder(str(model_dir), name, further)
             evaluating.write_analysis(task, collector, folder, metrics, what)

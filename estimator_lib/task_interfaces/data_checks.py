@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Collection,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
+
+if TYPE_CHECKING:
+    from estimator_lib.analysis.parts import Part
 
 
 class DataReport(NamedTuple):
@@ -89,3 +101,12 @@ class DataChecks:
         """
         del examined
         return DataReport()
+
+    def label_figures(self, examined: Mapping[str, Sequence[Any]]) -> Sequence[Part]:
+        """Return figures and tables about the labels: classes, sizes, issues.
+
+        Args:
+            examined: as in `data_report`.
+        """
+        del examined
+        return ()

@@ -7,7 +7,6 @@ from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tup
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.data import record_sources
 from estimator_lib.drawing import visualization
 from estimator_lib.task import (
@@ -25,6 +24,7 @@ from estimator_lib.task import (
     Tensors,
 )
 from estimator_lib.task_interfaces import agreement, deployable
+from estimator_lib.task_interfaces.analysis import Analysis
 from model_fns import class_report
 from model_fns.classification import inputs, losses, merged_views, multi_label_metrics
 from model_fns.classification.analysis.label_analyzer import THRESHOLD, MultiLabelAnalyzer
@@ -248,13 +248,9 @@ class MultiLabelTask(ClassificationTask):
             for label in labels
         }
 
-    def create_analyzer(self) -> Analyzer:
-        """Create an analyzer of one evaluation."""
-        return MultiLabelAnalyzer(self.class_names(), self._preprocess.denormalize)
-
-    def create_resampler(self, examples: Arrays) -> None:
-        """Return None: an analysis of several labels keeps no examples."""
-        del examples
+    def _create_analysis(self) -> Analysis:
+        names, to_pixels = self.class_names(), self._preprocess.denormalize
+        return Analysis(lambda: MultiLabelAnalyzer(names, to_pixels))
 
     @staticmethod
     def _shown(labels: Arrays) -> np.ndarray:

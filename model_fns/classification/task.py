@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -10,7 +11,6 @@ import tensorflow as tf
 
 from estimator_lib import graph_state, tf_estimator
 from estimator_lib.analysis import parts, plots, rendering
-from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
@@ -31,7 +31,7 @@ from estimator_lib.task import (
     Tensors,
 )
 from estimator_lib.task_interfaces import deployable
-from estimator_lib.task_interfaces.analysis import Resampler
+from estimator_lib.task_interfaces.analysis import Analysis
 from model_fns import checkpoint_scopes, class_analysis, class_report, layers
 from model_fns.augmentation import pipeline
 from model_fns.augmentation.pipeline import Augmentation
@@ -128,6 +128,7 @@ class ClassificationTask(Task):
         self._max_pixels = max_pixels
         self._views = views
         self._augmentation = (augment or Augmentation()).after(self._distort)
+        self.analysis = self._create_analysis()
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -474,15 +475,12 @@ class ClassificationTask(Task):
         figures = class_analysis.class_figures(counts, names, 'images')
         return [*figures, *record_reports.tables(meaning)]
 
-    def create_analyzer(self) -> Analyzer:
-        """Create an analyzer of one evaluation."""
-        return ClassificationAnalyzer(
-            self.class_names(), self._labels_offset, self._preprocess.denormalize
+    def _create_analysis(self) -> Analysis:
+        names, to_pixels = self.class_names(), self._preprocess.denormalize
+        return Analysis(
+            lambda: ClassificationAnalyzer(names, self._labels_offset, to_pixels),
+            functools.partial(resampling.create_resampler, num_classes=self._num_classes),
         )
-
-    def create_resampler(self, examples: Arrays) -> Resampler:
-        """Create a function from a sample of images to the accuracies."""
-        return resampling.create_resampler(examples, self._num_classes)
 
     def class_names(self) -> List[str]:
         """Return the display names of the classes, by index."""

@@ -17,6 +17,7 @@ from estimator_lib.evaluation import evaluating, evaluators
 from estimator_lib.export import artifacts, exported_file, exporting, formats
 from estimator_lib.export.metadata import triton
 from estimator_lib.run_records import results
+from estimator_lib.task import Task
 from model_fns import build_task, extras, make_task, validate
 from model_fns.cli import (
     builtin_configs,
@@ -185,7 +186,7 @@ def _evaluate(options: RunOptions) -> None:
     _add_coco_files(options, config)
     checkpoint = chosen_models.chosen_checkpoint(options)
     metrics = training.evaluate(
-        build_task(config, options.mode),
+        _evaluated_task(options, config),
         config,
         chosen_models.results_dir(options),
         checkpoint,
@@ -193,6 +194,13 @@ def _evaluate(options: RunOptions) -> None:
         analyze=options.analyze,
     )
     _print_metrics(config, metrics)
+
+
+def _evaluated_task(options: RunOptions, config: pipeline_pb2.TrainEvalPipelineConfig) -> Task:
+    task = build_task(config, options.mode)
+    if options.analyze and task.analysis is None:
+        log.warning('--analyze: the task %s has no analysis; only metrics follow.', task.name)
+    return task
 
 
 def _add_coco_files(options: RunOptions, config: pipeline_pb2.TrainEvalPipelineConfig) -> None:
@@ -222,7 +230,7 @@ def _evaluate_file(options: RunOptions, path: str) -> None:
     folder = chosen_models.results_dir(options)
     config = chosen_models.load_file_config(options, path, folder)
     _add_coco_files(options, config)
-    task = build_task(config, options.mode)
+    task = _evaluated_task(options, config)
     predictor = chosen_models.open_file(path, task) if exported_file.is_foreign(path) else None
     metrics = training.evaluate_file(
         task,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from estimator_lib.task_interfaces.analysis import Resampler
+from estimator_lib.task_interfaces.analysis import Analysis
 from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from model_fns import checkpoint_scopes, class_analysis
 from model_fns.datasets.meaning import record_reports
@@ -43,7 +44,8 @@ from model_fns.detection import (
     metrics,
 )
 from model_fns.detection import rules as config_rules
-from model_fns.detection.analysis import analyzer, label_figures, resampling
+from model_fns.detection.analysis import label_figures, resampling
+from model_fns.detection.analysis.analyzer import DetectionAnalyzer
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, image_resizers, inputs, sequences
 from model_fns.detection.detections import descriptions, merging, pictures, post_processing
@@ -107,7 +109,12 @@ class DetectionTask(Task):
         self._load_all_variables = load_all_variables
         self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
-        self._analyzed, self._views = analyzed, views
+        self._views = views
+        if analyzed is not None:
+            self.analysis = Analysis(
+                lambda: DetectionAnalyzer(analyzed, self.least_score, self._evaluated_labels),
+                functools.partial(resampling.create_resampler, evaluator=analyzed),
+            )
         self._eval_resizer: inputs.Resizer = model.resizer
         self.image_format = model.channels.format
 
@@ -438,18 +445,6 @@ class DetectionTask(Task):
     def data_report(self, examined: Mapping[str, Sequence[box_report.Record]]) -> DataReport:
         """Report objects and images of each class, and the fit of anchors to boxes."""
         return data_report.report(self._model, self._reader, examined)
-
-    def create_analyzer(self) -> Optional[analyzer.DetectionAnalyzer]:
-        """Create an analyzer of errors by type, confusions and curves."""
-        if self._analyzed is None:
-            return None
-        return analyzer.DetectionAnalyzer(self._analyzed, self.least_score, self._evaluated_labels)
-
-    def create_resampler(self, examples: Arrays) -> Optional[Resampler]:
-        """Create a function from a sample of images to average precisions."""
-        if self._analyzed is None:
-            return None
-        return resampling.create_resampler(examples, self._analyzed)
 
     def least_score(self, metrics: Mapping[str, float]) -> float:
         """Return the least score of detections that are shown, given the metrics."""

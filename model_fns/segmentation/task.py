@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Any, Collection, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -30,7 +31,7 @@ from estimator_lib.task import (
     Tensors,
 )
 from estimator_lib.task_interfaces import deployable
-from estimator_lib.task_interfaces.analysis import Resampler
+from estimator_lib.task_interfaces.analysis import Analysis
 from model_fns import checkpoint_scopes, class_report
 from model_fns.layers import quantization
 from model_fns.segmentation import (
@@ -43,7 +44,8 @@ from model_fns.segmentation import (
     pictures,
     serving,
 )
-from model_fns.segmentation.analysis import analyzer, resampling
+from model_fns.segmentation.analysis import resampling
+from model_fns.segmentation.analysis.analyzer import SegmentationAnalyzer
 from model_fns.segmentation.data import (
     class_weights,
     data_report,
@@ -117,6 +119,11 @@ class SegmentationTask(Task):
             model, self._dataset.num_classes, self._dataset.ignore_label, self._dataset.class_names
         )
         self._drawer = pictures.Drawer(self._dataset)
+        names, ignore_label = self._dataset.class_names, self._dataset.ignore_label
+        self.analysis = Analysis(
+            lambda: SegmentationAnalyzer(names, ignore_label),
+            functools.partial(resampling.create_resampler, metrics=self._metrics),
+        )
         self._sizes_are_checked = False
         self._class_weights: Optional[Tuple[float, ...]] = None
 
@@ -462,14 +469,6 @@ class SegmentationTask(Task):
     ) -> Sequence[parts.Part]:
         """Return the number of pixels of each class, and what the values of masks mean."""
         return data_report.label_figures(examined, self._dataset, self._data.label_map)
-
-    def create_analyzer(self) -> analyzer.SegmentationAnalyzer:
-        """Create an analyzer of one evaluation."""
-        return analyzer.SegmentationAnalyzer(self._dataset.class_names, self._dataset.ignore_label)
-
-    def create_resampler(self, examples: Arrays) -> Resampler:
-        """Create a function from a sample of images to scores of classes."""
-        return resampling.create_resampler(examples, self._metrics)
 
     @property
     def _reads_instances(self) -> bool:

@@ -171,15 +171,14 @@ def _compare_pair(first: Run, other: Run, set_name: str) -> Comparison:
     resamplers: List[Resampler] = []
     names = []
     for run in (first, other):
-        examples = run.examples(set_name)
-        resampler = None if examples is None else run.task.create_resampler(examples.arrays)
-        if resampler is None:
+        sampled = run.resampler(set_name)
+        if sampled is None:
             return Comparison(
                 note=f'No intervals for {other.name}: {run.name} has no numbers per image of step '
                 f'{run.step}, which --mode=evaluate --analyze writes.'
             )
-        resamplers.append(resampler)
-        names.append(examples.names)
+        names.append(sampled[0])
+        resamplers.append(sampled[1])
     order = bootstrap.find_order(names[0], names[1])
     if order is None:
         return Comparison(

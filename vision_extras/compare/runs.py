@@ -7,6 +7,7 @@ import logging
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
@@ -16,6 +17,7 @@ from estimator_lib.run_records import curves, results, results_table, run_file
 from estimator_lib.run_records.results_table import Curve
 from estimator_lib.run_records.training_events import TrainingCurves
 from estimator_lib.task import Task
+from estimator_lib.task_interfaces.analysis import Resampler
 from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -53,11 +55,18 @@ class Run:
         """Return steps and values of a column, at all reported steps where they are known."""
         return curves.choose(column, self.table, self.training)
 
-    def examples(self, set_name: str) -> Optional[example_files.Examples]:
-        """Return the numbers per example of an evaluation set; None if they were not written."""
+    def resampler(self, set_name: str) -> Optional[Tuple[np.ndarray, Resampler]]:
+        """Return the names of the examples of an evaluation set, and metrics of samples of them.
+
+        None: their numbers were not written.
+        """
         further = '' if set_name == next(iter(self.metrics)) else set_name
         folder = files.analysis_folder(self.path, str(self.step), further)
-        return example_files.read(os.path.join(folder, example_files.FILE))
+        examples = example_files.read(os.path.join(folder, example_files.FILE))
+        analysis = self.task.analysis
+        if examples is None or analysis is None or analysis.create_resampler is None:
+            return None
+        return examples.names, analysis.create_resampler(examples.arrays)
 
 
 def read_runs(

@@ -88,15 +88,14 @@ def _intervals(first: Group, other: Group, set_name: str) -> Dict[str, Interval]
     for group in (first, other):
         own: List[bootstrap.Ordered] = []
         for run in group.runs:
-            examples = run.examples(set_name)
-            resampler = None if examples is None else run.task.create_resampler(examples.arrays)
-            if examples is None or resampler is None:
+            sampled = run.resampler(set_name)
+            if sampled is None:
                 return {}
-            names = examples.names if names is None else names
-            order = bootstrap.find_order(names, examples.names)
+            names = sampled[0] if names is None else names
+            order = bootstrap.find_order(names, sampled[0])
             if order is None:
                 return {}
-            own.append((resampler, order))
+            own.append((sampled[1], order))
         resamplers.append(own)
     before, after = resamplers
     return {} if names is None else bootstrap.grouped_intervals(before, after, len(names))

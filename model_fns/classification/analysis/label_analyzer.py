@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from estimator_lib import texts
 from estimator_lib.analysis import plots
-from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
 from estimator_lib.task import SOURCE_ID, Arrays, Features, Labels, Tensors
+from estimator_lib.task_interfaces.analysis import Analyzer
 from model_fns import class_analysis
 from model_fns.classification import inputs, multi_label_metrics
 from model_fns.classification.analysis import analyzer as analysis

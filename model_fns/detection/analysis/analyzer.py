@@ -8,9 +8,9 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Sequence, Set, Tup
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Finding, Section
 from estimator_lib.task import IMAGE, Arrays, Features, Labels, Tensors
+from estimator_lib.task_interfaces.analysis import Analyzer
 from model_fns.detection import fields
 from model_fns.detection.analysis import advice, confusions, error_types, resampling, sections
 from model_fns.detection.analysis.error_types import Detected, ImageErrors, Kind

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from estimator_lib import texts
 from estimator_lib.analysis import plots
-from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
 from estimator_lib.task import Arrays, Features, Labels, Tensors
+from estimator_lib.task_interfaces.analysis import Analyzer
 from model_fns import class_analysis
 from model_fns.segmentation import fields
 from model_fns.segmentation.analysis import class_boundaries, resampling

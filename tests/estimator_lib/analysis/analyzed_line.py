@@ -3,9 +3,9 @@
 import numpy as np
 
 from estimator_lib.analysis import plots
-from estimator_lib.analysis.analyzer import Analyzer
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
 from estimator_lib.task import IMAGE
+from estimator_lib.task_interfaces.analysis import Analysis, Analyzer
 from tests.estimator_lib.line_task import Line
 
 
@@ -40,8 +40,7 @@ class LineAnalyzer(Analyzer):
 
 
 class AnalyzedLine(Line):
-    def create_analyzer(self):
-        return LineAnalyzer()
+    analysis = Analysis(LineAnalyzer)
 
     def draw(self, features, outputs, labels=None, shown=None):
         value = np.clip(float(np.ravel(features[IMAGE])[0]) * 50, 0, 255)

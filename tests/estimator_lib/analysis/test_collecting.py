@@ -8,7 +8,6 @@ from estimator_lib.analysis.collecting import Collector, Place
 from estimator_lib.hooks import summaries
 from estimator_lib.task import IMAGE, SOURCE_ID
 from tests.estimator_lib.analysis.analyzed_line import AnalyzedLine
-from tests.estimator_lib.line_task import Line
 
 tf1 = tf.compat.v1
 SIDE = 750  # of images that are large enough to be compressed
@@ -20,7 +19,7 @@ def locate(record_id):
 
 def collect(task, errors, records=True, passes=1, enabled=True):
     """Pass points with some errors through a collector, in batches of 2; return the collector."""
-    hook = Collector(task, locate)
+    hook = Collector(task.analysis, locate)
     hook.enabled = enabled
     with tf.Graph().as_default():
         error = tf1.placeholder(tf.float32, [None])
@@ -97,5 +96,4 @@ def test_records_that_are_not_known():
 
 def test_a_pass_that_is_not_analyzed_and_a_task_without_analysis():
     assert collect(AnalyzedLine(), [1.0], enabled=False).finish({}) is None
-    assert collect(Line(), [1.0]).finish({}) is None
     assert collect(AnalyzedLine(), []).finish({}) is None

@@ -11,6 +11,7 @@ from estimator_lib import errors, training
 from estimator_lib.export import exporting
 from estimator_lib.export.devices.tflite import TfliteWriter
 from estimator_lib.task import IMAGE
+from estimator_lib.task_interfaces.analysis import Analysis
 from estimator_lib.task_interfaces.deployable import Deployable
 from estimator_lib.task_interfaces.image_format import ImageFormat
 from tests.estimator_lib import line_task, tiny_task
@@ -83,8 +84,7 @@ def test_events_pictures_and_metrics_are_written_where_there_is_a_folder(model, 
 
 
 class AnalyzedFile(DeployedLine):
-    def create_analyzer(self):
-        return LineAnalyzer()
+    analysis = Analysis(LineAnalyzer)
 
 
 def test_an_analysis_is_written_on_request(model, tmp_path):

@@ -5,15 +5,22 @@ import json
 import numpy as np
 
 from estimator_lib.analysis import example_files
+from estimator_lib.task_interfaces.analysis import Analysis, Analyzer
 from protos import pipeline_pb2
 
 RIGHT = {'a': [1, 0, 0, 1], 'b': [1, 1, 1, 1]}
+
+
+def create_resampler(examples):
+    right = examples['right']
+    return lambda weights: {'accuracy': float(weights @ right / weights.sum())}
 
 
 class Task:
     """Task with the metric `accuracy`, and one of each class."""
 
     name = 'fake'
+    analysis = Analysis(Analyzer, create_resampler)
 
     def __init__(self, names=('cat', 'dog')):
         self._names = names
@@ -26,10 +33,6 @@ class Task:
 
     def metric_title(self, name):
         return name
-
-    def create_resampler(self, examples):
-        right = examples['right']
-        return lambda weights: {'accuracy': float(weights @ right / weights.sum())}
 
 
 def config(steps=10, batch_size=2):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from estimator_lib.task_interfaces.analysis import Analysis, Analyzer
 from tests.vision_extras.compare import fake_runs
 from vision_extras.compare import compare, runs
 
@@ -106,13 +107,11 @@ def test_other_images_have_no_intervals(folder):
 
 
 def test_metrics_of_the_images_that_were_not_reported_are_shown(folder, monkeypatch):
-    create = fake_runs.Task.create_resampler
-
-    def renamed(self, examples):
-        resampler = create(self, examples)
+    def renamed(examples):
+        resampler = fake_runs.create_resampler(examples)
         return lambda weights: {'precision': resampler(weights)['accuracy']}
 
-    monkeypatch.setattr(fake_runs.Task, 'create_resampler', renamed)
+    monkeypatch.setattr(fake_runs.Task, 'analysis', Analysis(Analyzer, renamed))
     _, page = compared(folder)
     rows = {row[0]: row[1:] for row in tables(page)['Metrics']}
     assert rows['accuracy'] == ['0.5', '1', '0.5', '–', '–']

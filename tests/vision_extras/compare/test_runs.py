@@ -1,5 +1,6 @@
 """Runs that are read to be compared, and those that cannot be."""
 
+import numpy as np
 import pytest
 
 from estimator_lib import errors
@@ -64,9 +65,13 @@ def test_examples_are_of_the_evaluated_step_and_set(first, tmp_path):
     fake_runs.write_examples(tmp_path / 'b', [1, 1, 1], name='10_far')
     fake_runs.write_examples(first, [1], name='9')
     one, two = read(first, tmp_path / 'b')
-    assert one.examples('0') is None
-    assert list(two.examples('0').arrays['right']) == [1, 0]
-    assert list(two.examples('far').arrays['right']) == [1, 1, 1]
+    assert one.resampler('0') is None
+    for set_name, count, accuracy in (('0', 2, 0.5), ('far', 3, 1.0)):
+        names, resample = two.resampler(set_name)
+        assert len(names) == count
+        assert resample(np.ones(count)) == {'accuracy': accuracy}
+    two.task.analysis = None
+    assert two.resampler('0') is None
 
 
 @pytest.mark.parametrize('is_there', [True, False])
