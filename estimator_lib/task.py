@@ -5,7 +5,6 @@
     Presentation        pictures, tables and files of results
     Deployment          signatures of servers, files for small devices
     CheckpointMapping   checkpoints of other tasks and programs
-    DataChecks          checks of records before training
 
 Optional methods have defaults. `name`, an attribute or a property, is the name of the task in
 messages. A task of another package can import everything that it needs from here.
@@ -72,7 +71,7 @@ __all__ = [
 ]
 
 
-class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
+class Task(Presentation, Deployment, CheckpointMapping):
     """One kind of vision model, as a set of functions without state.
 
     A task is built from a pipeline config and never changes. Methods take all inputs as arguments
@@ -81,9 +80,11 @@ class Task(Presentation, Deployment, CheckpointMapping, DataChecks):
 
     Attributes:
         analysis: analysis of evaluations; None: the task has none.
+        checks: checks of records before training.
     """
 
     analysis: Optional[Analysis] = None
+    checks: DataChecks = DataChecks()
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[ConfigRules]:

@@ -118,7 +118,7 @@ def train_and_evaluate(
             log.warning('%s', warning)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
     if evaluate:
-        task.check_evaluation()
+        task.checks.check_evaluation()
     extras = _Extensions(tuple(hooks), tuple(saving_listeners), tuple(exporters))
     export_policies.check_exporters(extras.exporters, config.export_config, evaluate)
     readers = {'train': config.train_input_reader, **evaluators.eval_readers(config)}

@@ -32,16 +32,6 @@ class Record(NamedTuple):
     annotated: Annotated
 
 
-def counts_by_reader(examined: Mapping[str, Sequence[Record]]) -> Dict[str, List[Counts]]:
-    """Return the counts of the records of each reader."""
-    return {name: [record.counts for record in records] for name, records in examined.items()}
-
-
-def annotated_by_reader(examined: Mapping[str, Sequence[Record]]) -> Dict[str, List[Annotated]]:
-    """Return what the records of each reader say."""
-    return {name: [record.annotated for record in records] for name, records in examined.items()}
-
-
 def class_report(
     readers: Mapping[str, Sequence[Counts]], names: Mapping[int, str], unit: str
 ) -> DataReport:

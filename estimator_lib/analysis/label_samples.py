@@ -52,7 +52,7 @@ def draw_labels(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Opt
             examined[name] = inputs.examine_first(task, reader, RECORDS)
     parts: List[Part] = []
     with figures.tolerated('labels of the data'):
-        parts = list(task.label_figures(examined))
+        parts = list(task.checks.label_figures(examined))
     section = Section('Labels', parts, f'Of the first {RECORDS} records of each input reader.')
     drawings = rendering.render_all([section])
     return DrawnLabels(section, drawings) if drawings else None

@@ -108,7 +108,7 @@ def check(
         with problems.collecting():
             evaluators.check(task, config)
         with problems.collecting():
-            task.check_evaluation()
+            task.checks.check_evaluation()
         _check_data(task, config, check_all, problems)
         with problems.collecting():
             _print_lines(_plan_lines(task, config))
@@ -144,7 +144,7 @@ def _check_data(
     fingerprints: Dict[str, List[shared_images.Fingerprint]] = {name: [] for name, _ in readers}
 
     def examine(name: str, record: bytes) -> None:
-        examined[name].append(task.examine(record))
+        examined[name].append(task.checks.examine(record))
         fingerprint = shared_images.fingerprint(record)
         fingerprints[name] += [] if fingerprint is None else [fingerprint]
 
@@ -170,7 +170,7 @@ def _check_data(
             else:
                 problems.add_records(name, record_problems)
     with problems.collecting():
-        report = task.data_report(examined)
+        report = task.checks.data_report(examined)
         _print_lines(report.lines)
         augmentations = ', '.join(task.augmentations())
         print(f'augmentation in training: {augmentations or "none"}')

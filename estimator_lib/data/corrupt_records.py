@@ -279,7 +279,7 @@ class RecordTester:
         Returns:
             None: the record cannot be repaired.
         """
-        repaired = None if record == CORRUPT_FRAME else self._task.repair_example(record)
+        repaired = None if record == CORRUPT_FRAME else self._task.checks.repair_example(record)
         if repaired is None:
             return None
         file, index = record_streams.locate(self._source, record_id)
@@ -320,7 +320,7 @@ class RecordTester:
             tf.train.Example.FromString(record)
         except Exception:  # each protobuf runtime has its own DecodeError
             return 'not a tf.train.Example'
-        return self._task.check_example(record)
+        return self._task.checks.check_example(record)
 
 
 def as_op_error(error: Exception) -> tf.errors.OpError:

@@ -117,7 +117,7 @@ def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> Li
     """
     first = records.first_records(input_files(reader), _FIRST)
     are_all = len(first) < _FIRST
-    return list(task.check_first_examples(_frames(task, reader, first), are_all))
+    return list(task.checks.check_first_examples(_frames(task, reader, first), are_all))
 
 
 def examine_first(task: Task, reader: input_reader_pb2.InputReader, count: int) -> List[Any]:
@@ -132,7 +132,9 @@ def examine_first(task: Task, reader: input_reader_pb2.InputReader, count: int) 
         errors.UserError: there are no files.
     """
     first = _frames(task, reader, records.first_records(input_files(reader), count))
-    return [task.examine(record) for record in first if task.check_example(record) is None]
+    return [
+        task.checks.examine(record) for record in first if task.checks.check_example(record) is None
+    ]
 
 
 def _frames(

@@ -89,5 +89,5 @@ def add_factors(task: Task, sources: Sequence[Source], threshold: float) -> Tupl
 def _list_classes(task: Task, source: Source) -> Iterator[Tuple[int, Collection[int]]]:
     """Yield the id and the classes of each record; invalid ones have none."""
     for record_id, record in record_streams.list_records(source):
-        is_valid = task.check_example(record) is None
-        yield record_id, task.list_classes(record) if is_valid else ()
+        is_valid = task.checks.check_example(record) is None
+        yield record_id, task.checks.list_classes(record) if is_valid else ()

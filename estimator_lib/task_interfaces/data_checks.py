@@ -34,7 +34,7 @@ class DataReport(NamedTuple):
 
 
 class DataChecks:
-    """Optional methods of a task that check its records against its config."""
+    """Part of a task that checks its records against its config; each method has a default."""
 
     def check_evaluation(self) -> None:
         """Refuse an evaluation that is bound to fail, before training begins.

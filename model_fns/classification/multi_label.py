@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +15,6 @@ from estimator_lib.task import (
     SOURCE_ID,
     Arrays,
     BatchSpec,
-    DataReport,
     Example,
     Features,
     Labels,
@@ -25,8 +24,13 @@ from estimator_lib.task import (
 )
 from estimator_lib.task_interfaces import agreement, deployable
 from estimator_lib.task_interfaces.analysis import Analysis
-from model_fns import class_report
-from model_fns.classification import inputs, losses, merged_views, multi_label_metrics
+from model_fns.classification import (
+    data_checks,
+    inputs,
+    losses,
+    merged_views,
+    multi_label_metrics,
+)
 from model_fns.classification.analysis.label_analyzer import THRESHOLD, MultiLabelAnalyzer
 from model_fns.classification.deployable import (
     CLASSES,
@@ -47,8 +51,6 @@ _KEYS = {
     'image/filename': tf.io.FixedLenFeature([], tf.string, ''),
     record_sources.LABELED: tf.io.VarLenFeature(tf.string),
 }
-# Key and kind of the labels of a record: numbers, or names.
-_LABEL_LISTS = {int: ('image/class/label', 'int64_list'), bytes: ('image/class/text', 'bytes_list')}
 
 
 class MultiLabelTask(ClassificationTask):
@@ -172,81 +174,8 @@ class MultiLabelTask(ClassificationTask):
         single = super().deployable(ops, options)
         return MultiLabelDeployable.from_single(single)
 
-    def data_report(self, examined: Mapping[str, Sequence[class_report.Record]]) -> DataReport:
-        """Report the images of each class, what the labels mean, and what was looked for."""
-        report = super().data_report(examined)
-        if self._label_map is None:
-            return report
-        records = {
-            reader: [(record.annotated, record.counts) for record in own]
-            for reader, own in examined.items()
-        }
-        names = dict(enumerate(self.class_names(), self._labels_offset))
-        labeled = class_report.labeled_report(records, names, self._label_map.id_of_name)
-        return DataReport(
-            [*report.lines, *labeled.lines], [*labeled.warnings, *report.warnings], report.problems
-        )
-
-    def check_example(self, serialized: bytes) -> Optional[str]:
-        """Describe the first problem of a record; None: it has none."""
-        try:
-            features = tf.train.Example.FromString(serialized).features.feature
-        except Exception:  # each protobuf runtime has its own DecodeError
-            return inputs.NO_EXAMPLE
-        if not features['image/encoded'].bytes_list.value:
-            return 'no image/encoded'
-        wrong = self._preprocess.channels.find_problem(features)
-        if wrong:
-            return wrong
-        return next(filter(None, map(self._label_problem, self._labels(features))), None)
-
-    def repair_example(self, serialized: bytes) -> Optional[Tuple[bytes, str]]:
-        """Remove the unknown labels of a record; None where no label is left."""
-        problem = self.check_example(serialized)
-        if problem is None or problem == inputs.NO_EXAMPLE:
-            return None
-        example = tf.train.Example.FromString(serialized)
-        features = example.features.feature
-        labels = self._labels(features)
-        known = [label for label in labels if not self._label_problem(label)]
-        if not known:
-            return None
-        key, kind = _LABEL_LISTS[type(known[0])]
-        values = getattr(features[key], kind).value
-        del values[:]
-        values.extend(known)
-        repaired = example.SerializeToString()
-        if self.check_example(repaired) is not None:
-            return None
-        removed = f'{len(labels) - len(known)} of {len(labels)} labels removed'
-        return repaired, f'{problem} ({removed})'
-
-    def _labels(self, features: Mapping[str, Any]) -> List[Any]:
-        """Return the labels of a record: numbers, or names where it has no numbers."""
-        numbers: List[Any] = list(features['image/class/label'].int64_list.value)
-        if numbers or self._label_map is None:
-            return numbers
-        return list(features['image/class/text'].bytes_list.value)
-
-    def _label_problem(self, label: Any) -> Optional[str]:
-        """Describe why a label is not one of the classes; None: it is."""
-        if isinstance(label, bytes):
-            name = label.decode(errors='replace')
-            known = self._label_map is not None and name in self._label_map
-            return None if known else f'unknown class {name!r}'
-        first, last = self._labels_offset, self._labels_offset + self._num_classes - 1
-        if first <= label <= last:
-            return None
-        return f'image/class/label has {label}; expected {first} to {last}'
-
-    def list_classes(self, serialized: bytes) -> Collection[int]:
-        """Return the classes of an image."""
-        labels = self._labels(tf.train.Example.FromString(serialized).features.feature)
-        names = self._label_map
-        return {
-            names.id_of_name(label.decode()) if isinstance(label, bytes) else label
-            for label in labels
-        }
+    def _create_checks(self) -> data_checks.MultiLabelChecks:
+        return data_checks.MultiLabelChecks(*self._labeling(), self._preprocess.channels, True)
 
     def _create_analysis(self) -> Analysis:
         names, to_pixels = self.class_names(), self._preprocess.denormalize

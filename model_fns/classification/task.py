@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import graph_state, tf_estimator
-from estimator_lib.analysis import parts, plots, rendering
+from estimator_lib.analysis import plots, rendering
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing import visualization
@@ -19,7 +19,6 @@ from estimator_lib.task import (
     IMAGE,
     Arrays,
     BatchSpec,
-    DataReport,
     Description,
     Example,
     Features,
@@ -32,13 +31,14 @@ from estimator_lib.task import (
 )
 from estimator_lib.task_interfaces import deployable
 from estimator_lib.task_interfaces.analysis import Analysis
-from model_fns import checkpoint_scopes, class_analysis, class_report, layers
+from model_fns import checkpoint_scopes, layers
 from model_fns.augmentation import pipeline
 from model_fns.augmentation.pipeline import Augmentation
 from model_fns.backbones import registry
 from model_fns.classification import (
     augmentation,
     config_rules,
+    data_checks,
     inputs,
     losses,
     merged_views,
@@ -53,8 +53,6 @@ from model_fns.classification.deployable import (
     PROBABILITIES,
     ClassificationDeployable,
 )
-from model_fns.datasets.meaning import record_reports
-from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.layers import quantization
 from model_fns.structures import channels, images, label_map_files
 from model_fns.structures import label_map as label_maps
@@ -128,7 +126,7 @@ class ClassificationTask(Task):
         self._max_pixels = max_pixels
         self._views = views
         self._augmentation = (augment or Augmentation()).after(self._distort)
-        self.analysis = self._create_analysis()
+        self.analysis, self.checks = self._create_analysis(), self._create_checks()
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> ConfigRules:
@@ -425,55 +423,11 @@ class ClassificationTask(Task):
         """Return the contents of the files to save with a model, by name: the label map."""
         return label_map_files.asset_files(self._label_map)
 
-    def check_example(self, serialized: bytes) -> Optional[str]:
-        """Describe the first problem of a record; None: it has none."""
-        return inputs.find_problem(serialized, *self._labeling(), self._preprocess.channels)
-
     def _labeling(self) -> Tuple[int, int, Optional[label_maps.LabelMap]]:
         return self._num_classes, self._labels_offset, self._label_map
 
-    def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
-        """Check what the labels of the first training examples mean, unknown ones too."""
-        annotated = [image for image in map(inputs.annotate, records) if image is not None]
-        return record_reports.require(
-            self._check_meaning({record_reports.TRAINING: annotated}), are_all
-        )
-
-    def examine(self, serialized: bytes) -> class_report.Record:
-        """Count one image for each of its classes."""
-        annotated = inputs.annotate(serialized)
-        return class_report.Record(dict.fromkeys(self.list_classes(serialized), 1), annotated)
-
-    def list_classes(self, serialized: bytes) -> Collection[int]:
-        """Return the class of an image."""
-        return [inputs.class_id(serialized, self._label_map)]
-
-    def _check_meaning(self, readers: Mapping[str, Sequence[Annotated]]) -> DataReport:
-        return record_reports.report(
-            readers,
-            lambda images: inputs.find_issues(images, self._num_classes, self._labels_offset),
-        )
-
-    def data_report(self, examined: Mapping[str, Sequence[class_report.Record]]) -> DataReport:
-        """Report the number of images of each class, and what the labels mean."""
-        counts, names, meaning = self._count(examined)
-        return record_reports.add(class_report.class_report(counts, names, 'images'), meaning)
-
-    def _count(self, examined: Mapping[str, Sequence[class_report.Record]]) -> Tuple[Any, ...]:
-        """Return counts of images by reader, names of classes by id, and what labels mean."""
-        return (
-            class_report.counts_by_reader(examined),
-            dict(enumerate(self.class_names(), self._labels_offset)),
-            self._check_meaning(class_report.annotated_by_reader(examined)),
-        )
-
-    def label_figures(
-        self, examined: Mapping[str, Sequence[class_report.Record]]
-    ) -> Sequence[parts.Part]:
-        """Return the number of images of each class, and what the labels mean."""
-        counts, names, meaning = self._count(examined)
-        figures = class_analysis.class_figures(counts, names, 'images')
-        return [*figures, *record_reports.tables(meaning)]
+    def _create_checks(self) -> data_checks.ClassificationChecks:
+        return data_checks.ClassificationChecks(*self._labeling(), self._preprocess.channels)
 
     def _create_analysis(self) -> Analysis:
         names, to_pixels = self.class_names(), self._preprocess.denormalize

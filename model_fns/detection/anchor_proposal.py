@@ -109,7 +109,7 @@ def propose(
         task,
         config.train_input_reader,
         check_all=check_all,
-        examine=lambda record: records.append(task.examine(record)),
+        examine=lambda record: records.append(task.checks.examine(record)),
     )
     fitted = fit(config, records)
     if isinstance(fitted, str):

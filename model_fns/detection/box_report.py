@@ -76,8 +76,9 @@ class Record(NamedTuple):
         """Return the number of boxes that training reads."""
         return len(self.boxes) + self.num_ignored
 
+    @property
     def counts(self) -> Dict[int, int]:
-        """Count objects by class id."""
+        """Number of objects by class id."""
         return dict(collections.Counter(self.ids))
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
-from estimator_lib.analysis.parts import Part
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
 from estimator_lib.optimization.partitioned import variable_name
@@ -18,7 +17,6 @@ from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
     BatchSpec,
-    DataReport,
     Description,
     Example,
     Features,
@@ -32,19 +30,17 @@ from estimator_lib.task import (
 )
 from estimator_lib.task_interfaces.analysis import Analysis
 from estimator_lib.task_interfaces.deployable import Deployable, Ops
-from model_fns import checkpoint_scopes, class_analysis
-from model_fns.datasets.meaning import record_reports
+from model_fns import checkpoint_scopes
 from model_fns.detection import (
     batch_spec,
-    box_report,
-    data_report,
+    data_checks,
     detector,
     fields,
     merged_views,
     metrics,
 )
 from model_fns.detection import rules as config_rules
-from model_fns.detection.analysis import label_figures, resampling
+from model_fns.detection.analysis import resampling
 from model_fns.detection.analysis.analyzer import DetectionAnalyzer
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, image_resizers, inputs, sequences
@@ -110,6 +106,7 @@ class DetectionTask(Task):
         self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
         self._views = views
+        self.checks = data_checks.DetectionChecks(model, reader)
         if analyzed is not None:
             self.analysis = Analysis(
                 lambda: DetectionAnalyzer(analyzed, self.least_score, self._evaluated_labels),
@@ -422,42 +419,9 @@ class DetectionTask(Task):
         """Split a sequence of images into records of single images."""
         return sequences.split(serialized)
 
-    def check_example(self, serialized: bytes) -> Optional[str]:
-        """Find the first problem of a record; None if there is none."""
-        return self._reader.find_problem(serialized)
-
-    def repair_example(self, serialized: bytes) -> Optional[Tuple[bytes, str]]:
-        """Clip or remove the malformed objects of a record."""
-        return self._reader.repair(serialized)
-
-    def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
-        """Check the boxes of the first training examples, and what they mean."""
-        return data_report.check_first(self._model, self._reader, records, are_all)
-
-    def examine(self, serialized: bytes) -> box_report.Record:
-        """Read the size of the image and the boxes of a record."""
-        return data_report.examine(serialized, self._reader)
-
-    def list_classes(self, serialized: bytes) -> Collection[int]:
-        """Return the classes of the boxes that training uses."""
-        return data_report.read_boxes(serialized, self._reader).ids
-
-    def data_report(self, examined: Mapping[str, Sequence[box_report.Record]]) -> DataReport:
-        """Report objects and images of each class, and the fit of anchors to boxes."""
-        return data_report.report(self._model, self._reader, examined)
-
     def least_score(self, metrics: Mapping[str, float]) -> float:
         """Return the least score of detections that are shown, given the metrics."""
         return self._drawer.showing(self.worth_showing(metrics)).least_score
-
-    def label_figures(self, examined: Mapping[str, Sequence[box_report.Record]]) -> Sequence[Part]:
-        """Return figures of the classes and of the boxes beside the anchors, and issues."""
-        names = self._reader.class_names()
-        counts = {name: [each.counts() for each in records] for name, records in examined.items()}
-        classes = class_analysis.class_figures(counts, names, 'objects')
-        figures = label_figures.box_figures(self._model, examined)
-        meaning = data_report.check_meaning(examined, self._model.num_classes)
-        return [*classes, *figures, *record_reports.tables(meaning)]
 
     def _true_shapes(self, features: Features) -> Optional[tf.Tensor]:
         """Return sizes without padding, int32 [B, 3]; None if inputs cannot contain padding."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import Any, Collection, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
-from estimator_lib.analysis import parts
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
@@ -19,7 +18,6 @@ from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
     BatchSpec,
-    DataReport,
     Description,
     Example,
     Features,
@@ -32,7 +30,7 @@ from estimator_lib.task import (
 )
 from estimator_lib.task_interfaces import deployable
 from estimator_lib.task_interfaces.analysis import Analysis
-from model_fns import checkpoint_scopes, class_report
+from model_fns import checkpoint_scopes
 from model_fns.layers import quantization
 from model_fns.segmentation import (
     batch_spec,
@@ -48,7 +46,7 @@ from model_fns.segmentation.analysis import resampling
 from model_fns.segmentation.analysis.analyzer import SegmentationAnalyzer
 from model_fns.segmentation.data import (
     class_weights,
-    data_report,
+    data_checks,
     evaluation_sizes,
     inputs,
     preprocessing,
@@ -79,7 +77,7 @@ class _Data(NamedTuple):
     Attributes:
         dataset: the classes.
         training: reader of the training records.
-        evaluation: readers of the evaluation records.
+        evaluation: readers of the evaluation records; empty: their images have any size.
         max_pixels: limit of the size of a decoded image.
         label_map: names of the classes; None: those of the data set.
     """
@@ -124,7 +122,22 @@ class SegmentationTask(Task):
             lambda: SegmentationAnalyzer(names, ignore_label),
             functools.partial(resampling.create_resampler, metrics=self._metrics),
         )
-        self._sizes_are_checked = False
+        asked = model.evaluation.crop_height, model.evaluation.crop_width
+        self.checks = data_checks.SegmentationChecks(
+            self._dataset,
+            data.label_map is not None,
+            self._reads_instances,
+            network.channels,
+            data.max_pixels,
+            functools.lru_cache(None)(
+                lambda: evaluation_sizes.check_sizes(
+                    data.evaluation if any(asked) else (),
+                    preprocessor,
+                    network.output_stride,
+                    asked,
+                )
+            ),
+        )
         self._class_weights: Optional[Tuple[float, ...]] = None
 
     @classmethod
@@ -159,11 +172,10 @@ class SegmentationTask(Task):
             dataset.ignore_label,
             least_size=evaluation_sizes.least_size(model),
         )
-        readers = config.train_input_reader, config.eval_input_reader
+        are_cut = config.eval_config.tiles.size > 0
+        readers = config.train_input_reader, () if are_cut else config.eval_input_reader
         data = _Data(dataset, *readers, validation.pixel_limit(config), label_map)
-        task = cls(model, network, preprocessor, data)
-        task._sizes_are_checked = config.eval_config.tiles.size > 0  # images are cut
-        return task
+        return cls(model, network, preprocessor, data)
 
     @property
     def name(self) -> str:
@@ -195,7 +207,7 @@ class SegmentationTask(Task):
         Images have the crop's size in training; else their own size, at least the least size.
         """
         if mode != ModeKeys.TRAIN:
-            self.check_evaluation()
+            self.checks.check_evaluation()
         features, labels = self._preprocessor.fit(example)
         ignore_label = self._dataset.ignore_label
         labels.update(targets.head_targets(labels, self._model, ignore_label))
@@ -426,15 +438,6 @@ class SegmentationTask(Task):
         """Return the factor of DeepLab's bias gradients."""
         return BIAS_GRADIENT_MULTIPLIER
 
-    def check_evaluation(self) -> None:
-        """Check, once, that no image exceeds the size of evaluations in the config."""
-        asked = self._model.evaluation.crop_height, self._model.evaluation.crop_width
-        if any(asked) and not self._sizes_are_checked:
-            evaluation_sizes.check_sizes(
-                self._data.evaluation, self._preprocessor, self._network.output_stride, asked
-            )
-            self._sizes_are_checked = True
-
     def class_columns(self) -> label_map_files.ClassColumns:
         """Return the layers of the semantic logits."""
         return label_map_files.class_columns(self._network.class_axes(self._dataset.num_classes), 0)
@@ -442,33 +445,6 @@ class SegmentationTask(Task):
     def asset_files(self) -> Mapping[str, str]:
         """Return the label map and the names of the classes."""
         return label_map_files.asset_files(self._data.label_map)
-
-    def check_example(self, serialized: bytes) -> Optional[str]:
-        """Describe the first problem of a record's keys and headers; None: it has none."""
-        return inputs.find_problem(serialized, self._reads_instances, self._network.channels)
-
-    def check_first_examples(self, records: Sequence[bytes], are_all: bool) -> Sequence[str]:
-        """Check what the values of the first training masks mean."""
-        return data_report.check_first(records, are_all, self._dataset, self._data.label_map)
-
-    def examine(self, serialized: bytes) -> class_report.Record:
-        """Count the pixels of each value."""
-        return data_report.examine(serialized)
-
-    def list_classes(self, serialized: bytes) -> Collection[int]:
-        """Return the classes of the pixels of an image."""
-        classes = self._dataset.num_classes, self._dataset.ignore_label
-        return inputs.list_classes(serialized, *classes, self._data.max_pixels)
-
-    def data_report(self, examined: Mapping[str, Sequence[class_report.Record]]) -> DataReport:
-        """Report the pixels and images of each class, and what the values of masks mean."""
-        return data_report.report(examined, self._dataset, self._data.label_map)
-
-    def label_figures(
-        self, examined: Mapping[str, Sequence[class_report.Record]]
-    ) -> Sequence[parts.Part]:
-        """Return the number of pixels of each class, and what the values of masks mean."""
-        return data_report.label_figures(examined, self._dataset, self._data.label_map)
 
     @property
     def _reads_instances(self) -> bool:

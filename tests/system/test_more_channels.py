@@ -185,8 +185,8 @@ def test_networks_of_other_tasks_take_all_channels(kind, bits, tmp_path):
     plain = next(records)
     encode = None if bits == 8 else lambda part: more_channels.deep_png(part.astype(int) << 4)
     record = more_channels.widened(plain, *[encode][: bits > 8])
-    assert task.check_example(record) is None
-    assert ADDITIONAL_CHANNELS in task.check_example(plain)
+    assert task.checks.check_example(record) is None
+    assert ADDITIONAL_CHANNELS in task.checks.check_example(plain)
     with tf.Graph().as_default(), tf1.Session() as session:
         example = task.decode(tf.constant(record))
         augmented = task.augment(example, tf.constant([1, 2], tf.int64))

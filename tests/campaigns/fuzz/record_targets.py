@@ -49,12 +49,12 @@ def record(workspace: Workspace, generator: random.Random) -> None:
         content = example.SerializeToString()
     mode = generator.choice((ModeKeys.TRAIN, ModeKeys.EVAL))
     task = workspace.tasks[kind]
-    repaired = task.repair_example(content)
+    repaired = task.checks.repair_example(content)
     content = content if repaired is None else repaired[0]
     _decode(workspace, kind, mode, content)
-    found = task.examine(content)
+    found = task.checks.examine(content)
     if kind != 'detection':  # whose report builds a network
-        task.data_report({'train_input_reader': [found]})
+        task.checks.data_report({'train_input_reader': [found]})
 
 
 def channels(workspace: Workspace, generator: random.Random) -> None:
@@ -87,7 +87,7 @@ def channels(workspace: Workspace, generator: random.Random) -> None:
             del feature[ADDITIONAL_CHANNELS]
     content = example.SerializeToString()
     mode = generator.choice((ModeKeys.TRAIN, ModeKeys.EVAL))
-    workspace.deep_tasks[kind].check_example(content)
+    workspace.deep_tasks[kind].checks.check_example(content)
     _refuse(workspace.deep_tester(kind, mode), content)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from estimator_lib.analysis import plots
 from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section, Table, Tile
-from estimator_lib.task import IMAGE
+from estimator_lib.task import IMAGE, DataChecks
 from estimator_lib.task_interfaces.analysis import Analysis, Analyzer
 from tests.estimator_lib.line_task import Line
 
@@ -39,16 +39,19 @@ class LineAnalyzer(Analyzer):
         return [ExampleError('late', 'line', note=f'number {number}')] if number % 2 else []
 
 
-class AnalyzedLine(Line):
-    analysis = Analysis(LineAnalyzer)
-
-    def draw(self, features, outputs, labels=None, shown=None):
-        value = np.clip(float(np.ravel(features[IMAGE])[0]) * 50, 0, 255)
-        return np.full([40, 60, 3], value, np.uint8)
-
+class LineChecks(DataChecks):
     def examine(self, serialized):
         return 1
 
     def label_figures(self, examined):
         counts = {name: float(len(values)) for name, values in examined.items()}
         return [Figure('records', 'Records', lambda figure: plots.bars(figure, counts, 'records'))]
+
+
+class AnalyzedLine(Line):
+    analysis = Analysis(LineAnalyzer)
+    checks = LineChecks()
+
+    def draw(self, features, outputs, labels=None, shown=None):
+        value = np.clip(float(np.ravel(features[IMAGE])[0]) * 50, 0, 255)
+        return np.full([40, 60, 3], value, np.uint8)

@@ -2,11 +2,11 @@
 
 from estimator_lib.analysis import label_samples
 from tests.estimator_lib import line_task
-from tests.estimator_lib.analysis.analyzed_line import AnalyzedLine
+from tests.estimator_lib.analysis.analyzed_line import AnalyzedLine, LineChecks
 from tests.estimator_lib.line_task import Line
 
 
-class Counting(AnalyzedLine):
+class Counting(LineChecks):
     """Notes what was examined."""
 
     def check_example(self, serialized):
@@ -19,10 +19,11 @@ class Counting(AnalyzedLine):
 
 def test_the_first_valid_records_of_each_reader(tmp_path, monkeypatch):
     config = line_task.create_config(tmp_path)
-    task = Counting()
+    task = AnalyzedLine()
+    task.checks = Counting()
     section, drawings = label_samples.draw_labels(task, config)
     assert list(drawings) == ['records'] and drawings['records'].png
-    assert task.examined == {
+    assert task.checks.examined == {
         'train_input_reader': 4,
         'eval_input_reader[0]': 4,
         'eval_input_reader[1]': 4,
@@ -30,15 +31,16 @@ def test_the_first_valid_records_of_each_reader(tmp_path, monkeypatch):
     assert section.title == 'Labels' and [part.name for part in section.parts] == ['records']
     monkeypatch.setattr(label_samples, 'RECORDS', 3)
     assert '3 records' in label_samples.start_drawing(task, config).result().section.text
-    assert set(task.examined.values()) == {3}
+    assert set(task.checks.examined.values()) == {3}
 
 
 def test_a_reader_without_files_is_left_out(tmp_path):
     config = line_task.create_config(tmp_path)
     config.train_input_reader.tf_record_input_reader.input_path[:] = [str(tmp_path / 'gone')]
-    task = Counting()
+    task = AnalyzedLine()
+    task.checks = Counting()
     label_samples.draw_labels(task, config)
-    assert list(task.examined) == ['eval_input_reader[0]', 'eval_input_reader[1]']
+    assert list(task.checks.examined) == ['eval_input_reader[0]', 'eval_input_reader[1]']
 
 
 def test_a_task_without_figures(tmp_path):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.commands import check
 from estimator_lib.distribution import half_types
-from estimator_lib.task import IMAGE, SOURCE_ID, DataReport
+from estimator_lib.task import IMAGE, SOURCE_ID, DataChecks, DataReport
 from protos import input_reader_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
@@ -97,7 +97,7 @@ def run(config, capsys, task=None):
     return capsys.readouterr().out, raised
 
 
-class Telling(Line):
+class TellingChecks(DataChecks):
     """Says of its examples what it was told of them; refuses negative ones."""
 
     def check_example(self, serialized):
@@ -111,6 +111,10 @@ class Telling(Line):
     def data_report(self, examined):
         lines = [f'{name}: {values}' for name, values in examined.items()]
         return DataReport(lines, ['the numbers are odd'])
+
+
+class Telling(Line):
+    checks = TellingChecks()
 
 
 def test_each_kind_of_problem_is_said_once(config, tmp_path, capsys):
@@ -181,14 +185,18 @@ def test_files_that_are_missing_are_told_portable_by_their_fields(config, capsys
     assert run(config, capsys)[1].splitlines()[1:] == lines[:3]
 
 
-class OfNothing(Telling):
+class ChecksOfNothing(TellingChecks):
+    def data_report(self, examined):
+        return DataReport(problems=['train_input_reader: there are no lines'])
+
+
+class OfNothing(Line):
     """Has examples that nothing can be learned from."""
+
+    checks = ChecksOfNothing()
 
     def augmentations(self):
         return ['flips', 'crops']
-
-    def data_report(self, examined):
-        return DataReport(problems=['train_input_reader: there are no lines'])
 
 
 def test_examples_without_content_are_a_problem_where_all_have_been_looked_at(

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.data import corrupt_records, inputs, records
+from estimator_lib.task import DataChecks
 from protos import input_reader_pb2
 from tests.estimator_lib.data import record_cases as cases
 
@@ -53,12 +54,16 @@ def test_each_is_named_once_and_counted_in_every_epoch(invalid, caplog):
     assert 9 <= found.skipped[-1] <= 12
 
 
-class RepairingTask(cases.IdTask):
+class RepairingChecks(DataChecks):
     """Reads 500 in the place of `cases.BAD_LABEL`."""
 
     def repair_example(self, serialized):
         is_bad = serialized == cases.example(cases.BAD_LABEL)
         return (cases.example(500), 'id is 999 (replaced)') if is_bad else None
+
+
+class RepairingTask(cases.IdTask):
+    checks = RepairingChecks()
 
 
 def test_a_malformed_object_does_not_cost_its_record(invalid, caplog):

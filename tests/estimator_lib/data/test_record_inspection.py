@@ -1,15 +1,20 @@
 import pytest
 
 from estimator_lib.data import inputs
+from estimator_lib.task import DataChecks
 from protos import input_reader_pb2
 from tests.estimator_lib.data import record_cases as cases
 
 
-class CheckingTask(cases.IdTask):
+class Checks(DataChecks):
     """Objects to the number 5, which decodes."""
 
     def check_example(self, serialized):
         return 'id is 5' if serialized == cases.example(5) else None
+
+
+class CheckingTask(cases.IdTask):
+    checks = Checks()
 
 
 def _write(folder):
@@ -83,14 +88,20 @@ def test_sound_records_have_no_problem(tmp_path):
     assert inputs.inspect_records(cases.IdTask(), cases.reader_of(pattern), check_all=True) == []
 
 
-class SequenceTask(cases.IdTask):
-    """Task that reports the arguments of its check; a sequence is its frames, joined by |."""
-
-    def split_sequence(self, serialized):
-        return serialized.split(b'|')
+class TellingChecks(DataChecks):
+    """Reports the arguments of a check."""
 
     def check_first_examples(self, records, are_all):
         return [f'{len(records)} {are_all}', *{record.decode() for record in records}]
+
+
+class SequenceTask(cases.IdTask):
+    """Task whose sequences are their frames, joined by |."""
+
+    checks = TellingChecks()
+
+    def split_sequence(self, serialized):
+        return serialized.split(b'|')
 
 
 def _check_first(path, **fields):

@@ -11,6 +11,7 @@ from estimator_lib import errors
 from estimator_lib.data import reading, record_streams, records, repeat_factors
 from estimator_lib.data.record_sources import Source
 from estimator_lib.data.record_streams import Order
+from estimator_lib.task import DataChecks
 from tests.estimator_lib.data import record_cases as cases
 
 
@@ -35,12 +36,16 @@ def test_factors_are_those_of_a_slow_version():
     assert classes.keys() == {label for labels in images for label in labels}
 
 
-class Labeled(cases.IdTask):
+class LabelChecks(DataChecks):
     """Records of numbers; multiples of 6 are of class 2, all others of class 1."""
 
     def list_classes(self, serialized):
         number = tf.train.Example.FromString(serialized).features.feature['id']
         return [2 if number.int64_list.value[0] % 6 == 0 else 1]
+
+
+class Labeled(cases.IdTask):
+    checks = LabelChecks()
 
 
 @pytest.fixture(scope='module')

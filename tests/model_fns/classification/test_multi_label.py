@@ -92,8 +92,8 @@ def test_labels_of_records(data, serialized, expected):
         decoded = task.decode(tf.constant(serialized))['label']
         session.run(tf1.tables_initializer())
         np.testing.assert_array_equal(session.run(decoded), expected)
-    assert task.check_example(serialized) is None
-    assert task.examine(serialized).counts == {
+    assert task.checks.check_example(serialized) is None
+    assert task.checks.examine(serialized).counts == {
         i + 1: 1 for i, value in enumerate(expected) if value
     }
 
@@ -109,7 +109,7 @@ def test_labels_of_records(data, serialized, expected):
 )
 def test_bad_records_are_described(data, serialized, said):
     task = model_fns.make_task(data[1])
-    assert task.check_example(serialized) == said
+    assert task.checks.check_example(serialized) == said
     with tf.Graph().as_default(), tf1.Session() as session:
         decoded = task.decode(tf.constant(serialized))
         session.run(tf1.tables_initializer())
@@ -119,13 +119,13 @@ def test_bad_records_are_described(data, serialized, said):
 
 def test_an_unknown_label_does_not_cost_the_others(data):
     task = model_fns.make_task(data[1])
-    repaired, problem = task.repair_example(record(1, 4, 3))
+    repaired, problem = task.checks.repair_example(record(1, 4, 3))
     assert problem == 'image/class/label has 4; expected 1 to 3 (1 of 3 labels removed)'
-    assert task.examine(repaired).counts == {1: 1, 3: 1}
-    repaired, _ = task.repair_example(record(texts=['pink', 'red']))
-    assert task.examine(repaired).counts == {1: 1}
+    assert task.checks.examine(repaired).counts == {1: 1, 3: 1}
+    repaired, _ = task.checks.repair_example(record(texts=['pink', 'red']))
+    assert task.checks.examine(repaired).counts == {1: 1}
     for hopeless in (record(4), b'\xff', b'', record(texts=['pink'])):
-        assert task.repair_example(hopeless) is None
+        assert task.checks.repair_example(hopeless) is None
 
 
 def test_a_run_learns_and_its_export_answers(data, tmp_path, capfd):
@@ -234,8 +234,8 @@ def test_the_check_says_what_was_looked_for(data):
     task = model_fns.build_task(data[1])
     looked_for = tf.train.Example()
     looked_for.features.feature[record_sources.LABELED].bytes_list.value.append(b'green')
-    examined = [task.examine(record(1) + looked_for.SerializeToString())]
-    report = task.data_report({'train_input_reader': examined})
+    examined = [task.checks.examine(record(1) + looked_for.SerializeToString())]
+    report = task.checks.data_report({'train_input_reader': examined})
     start = report.lines.index('train_input_reader: 1 image, looked for: green')
     assert report.lines[start + 1 : start + 4] == [
         '  red: 1',
@@ -243,8 +243,15 @@ def test_the_check_says_what_was_looked_for(data):
         '  blue: not looked for',
     ]
     assert any('labels of red, too' in warning for warning in report.warnings)
-    everything = task.data_report({'train_input_reader': [task.examine(record(1))]})
+    everything = task.checks.data_report({'train_input_reader': [task.checks.examine(record(1))]})
     assert not any('looked for' in line for line in everything.lines)
+
+
+def test_labels_from_0_are_an_error_of_any_sample(data):
+    checks = model_fns.build_task(data[1]).checks
+    examined = [checks.examine(record(label)) for label in (0, 1, 2)]
+    (problem,) = checks.data_report({'train_input_reader': examined}).certain
+    assert 'labels start at 0, it seems' in problem
 
 
 def test_single_labels_exclude_each_other(data):

@@ -250,7 +250,7 @@ def test_drop_path_falls_over_the_training_unless_the_config_says():
 def test_the_class_of_a_record():
     example = tf.train.Example()
     example.features.feature['image/class/label'].int64_list.value.append(3)
-    assert list(task_of(TINY).list_classes(example.SerializeToString())) == [3]
+    assert list(task_of(TINY).checks.list_classes(example.SerializeToString())) == [3]
 
 
 def labeled(*labels):
@@ -264,19 +264,19 @@ def labeled(*labels):
 @pytest.mark.parametrize('more', ['', 'multi_label: true'])
 def test_labels_from_0_end_a_run_at_its_start(more):
     task = task_of(f'{TINY} {more}')
-    assert task.check_first_examples([labeled(1), labeled(4), b'no example'], True) == []
+    assert task.checks.check_first_examples([labeled(1), labeled(4), b'no example'], True) == []
     with pytest.raises(errors.DataError, match=r'labels start at 0.*labels_offset: 0'):
-        task.check_first_examples([labeled(0), labeled(3)], False)
+        task.checks.check_first_examples([labeled(0), labeled(3)], False)
 
 
 def test_a_report_tells_labels_from_1():
     task = task_of(TINY.replace('labels_offset: 1', 'labels_offset: 0'))
-    task_report = task.data_report(
-        {'train_input_reader': [task.examine(labeled(label)) for label in (1, 2, 3)]}
+    task_report = task.checks.data_report(
+        {'train_input_reader': [task.checks.examine(labeled(label)) for label in (1, 2, 3)]}
     )
     assert task_report.problems == []
     assert any('there is no example of 1 of 4' in warning for warning in task_report.warnings)
     first = [labeled(label) for label in (1, 2, 4)]
-    assert 'labels start at 1, it seems' in task.check_first_examples(first, False)[0]
+    assert 'labels start at 1, it seems' in task.checks.check_first_examples(first, False)[0]
     with pytest.raises(errors.DataError, match='labels start at 1, it seems'):
-        task.check_first_examples(first, True)
+        task.checks.check_first_examples(first, True)

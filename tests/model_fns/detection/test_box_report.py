@@ -93,7 +93,7 @@ def test_what_is_kept_of_a_record():
     label_map = LabelMap.from_names(['cat', 'dog'])
     boxes = [[0.1, 0.2, 0.5, 0.6], [0.0, 0.0, 1.0, 0.5]]
     one = box_report.examine(record(boxes, [2, 2], encoded=png(4, 6)), axis_aligned, label_map)
-    assert one.size == (4, 6) and one.ids == (2, 2) and one.counts() == {2: 2}
+    assert one.size == (4, 6) and one.ids == (2, 2) and one.counts == {2: 2}
     np.testing.assert_allclose(one.boxes, boxes, rtol=1e-6)
     named = record(boxes, [], texts=['dog', 'cat'])
     assert box_report.examine(named, axis_aligned, label_map).ids == (2, 1)
@@ -147,7 +147,7 @@ def test_the_anchors_of_a_single_shot_detector(tmp_path):
     text = tiny_detection.config_text(tmp_path)
     task = model_fns.build_task(config_lib.parse_pipeline_config(text, 'text'), 'train')
     content = record([[0.5, 0.5, 0.5 + 2 / 64, 0.5 + 2 / 64]], [2], encoded=png(4, 6))
-    report = task.data_report({'train_input_reader': [task.examine(content)]})
+    report = task.checks.data_report({'train_input_reader': [task.checks.examine(content)]})
     assert report.lines[1:] == [
         '  2 blue            1 objects 100.0%  in 1 of 1 images',
         'boxes: root of the area 2 (5 %), 2 (median), 2 (95 %) pixels of the input',
@@ -160,7 +160,7 @@ def test_the_anchors_of_a_single_shot_detector(tmp_path):
     config = config_lib.parse_pipeline_config(text, 'text')
     config.model.ssd.matcher.atss_matcher.SetInParent()
     task = model_fns.build_task(config, 'train')
-    report = task.data_report({'train_input_reader': [task.examine(content)]})
+    report = task.checks.data_report({'train_input_reader': [task.checks.examine(content)]})
     # 2 x 2 of the 16 x 16 pixels of the best anchor.
     assert report.lines[-1] == (
         'matches: each of 1 boxes has an anchor, whatever their overlap (0.02 in the median)'

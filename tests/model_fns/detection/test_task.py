@@ -157,7 +157,11 @@ def test_the_coverage_of_ignored_boxes_reaches_the_detector(monkeypatch, coverag
 def test_classes_of_a_record():
     task = build_task(build())
     boxes = [[0.1, 0.1, 0.5, 0.5]] * 3
-    assert sorted(task.list_classes(record(boxes, [2, 1, 2], encoded=png(8, 8)))) == [1, 2, 2]
+    assert sorted(task.checks.list_classes(record(boxes, [2, 1, 2], encoded=png(8, 8)))) == [
+        1,
+        2,
+        2,
+    ]
 
 
 def test_examples_with_masks_differ_in_how_many():
@@ -211,7 +215,7 @@ def test_where_nothing_is_found_the_threshold_is_named(config_score, asked, meas
 def test_nothing_is_learned_from_boxes_of_unknown_classes():
     task = build_task(build(num_classes=2))
     with pytest.raises(errors.DataError, match='no such classes: 3'):
-        task.check_first_examples([record([[0.1, 0.1, 0.5, 0.5]], [3])], True)
+        task.checks.check_first_examples([record([[0.1, 0.1, 0.5, 0.5]], [3])], True)
 
 
 def test_a_check_counts_what_training_leaves_out():
@@ -219,8 +223,8 @@ def test_a_check_counts_what_training_leaves_out():
     config.train_config.max_number_of_boxes = 1
     task = build_task(config)
     boxes = [[0.1, 0.1, 0.5, 0.5]] * 4
-    found = [task.examine(record(boxes, [1, 2, 2, 3], encoded=png()))]
-    warnings = task.data_report(
+    found = [task.checks.examine(record(boxes, [1, 2, 2, 3], encoded=png()))]
+    warnings = task.checks.data_report(
         {'train_input_reader': found, 'eval_input_reader[0]': found}
     ).warnings
     assert [warning.partition(':')[0] for warning in warnings[:3]] == [

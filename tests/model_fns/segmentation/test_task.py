@@ -153,10 +153,10 @@ def test_without_heads_instances_are_not_read():
     with tf.Graph().as_default():
         task = build_task(pipeline())
         assert fields.INSTANCES not in task.decode(tf.constant(record))
-    assert task.check_example(record) is None
-    assert 'image/segmentation/instance/encoded' in build_task(pipeline(HEADS)).check_example(
-        record
-    )
+    assert task.checks.check_example(record) is None
+    assert 'image/segmentation/instance/encoded' in build_task(
+        pipeline(HEADS)
+    ).checks.check_example(record)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_an_evaluation_that_asks_for_too_small_a_size_is_refused(tmp_path):
     rest = f'eval_input_reader {{ tf_record_input_reader {{ input_path: "{records}" }} }}'
     task = build_task(pipeline('evaluation { crop_height: 49 }', rest))
     with pytest.raises(errors.DataError, match='the image has 50 x 36 pixels'):
-        task.check_evaluation()
+        task.checks.check_evaluation()
     with tf.Graph().as_default(), pytest.raises(errors.DataError, match='50 x 36'):
         task.prepare(task.decode(tf.constant(serialized())), ModeKeys.EVAL)
 

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection import data_report
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.data import image_resizers
 from model_fns.detection.data.inputs import Reader
+from model_fns.detection.data_checks import DetectionChecks
 from model_fns.detection.detector import AnchorFit
 from model_fns.structures.label_map import LabelMap
 from tests.model_fns.detection.records import png, record
@@ -25,8 +25,8 @@ def numbered(*labels, index=0, **fields):
 
 
 def meaning(records, reader=BY_ID):
-    examined = {'train_input_reader': [data_report.examine(each, reader) for each in records]}
-    return data_report.check_meaning(examined, reader.num_classes)
+    checks = DetectionChecks(Model(), reader)
+    return checks.check_meaning({'train_input_reader': map(checks.annotate, records)})
 
 
 class Model:
@@ -42,7 +42,7 @@ class Model:
 
 
 def first(records, are_all, reader=BY_ID):
-    return data_report.check_first(Model(), reader, records, are_all)
+    return DetectionChecks(Model(), reader).check_first_examples(records, are_all)
 
 
 def test_boxes_that_no_anchor_meets_are_told_at_the_start_of_a_run():
