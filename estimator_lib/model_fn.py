@@ -257,7 +257,7 @@ def _train_step(training: _Training) -> TrainStep:
         global_step=global_step,
         optimizer=optimizers.create_optimizer(train_config.optimizer, learning_rate),
         policy=gradients.GradientPolicy.from_config(
-            train_config, task.last_layer_scopes(), task.bias_gradient_multiplier()
+            train_config, task.checkpoints.last_layer_scopes, task.bias_gradient_multiplier()
         ),
         averages=moving_averages.MovingAverages.from_config(
             train_config.optimizer, task.averages_model_variables()
@@ -298,17 +298,13 @@ def _train_scaffold(
         start = fine_tuning.fine_tune_start(
             train_config,
             checkpoint_maps.fine_tuning_map(task, variables, train_config, run_config.model_dir),
-            last_layer_scopes=task.last_layer_scopes(),
+            last_layer_scopes=task.checkpoints.last_layer_scopes,
             model_dir=run_config.model_dir,
             channels=task.image_format.channels,
-            find_classes=functools.partial(
-                class_match.find, task.class_columns(), task.asset_files()
-            ),
+            find_classes=functools.partial(class_match.find, task.checkpoints),
         )
     if run_config.model_dir:
-        class_match.require_resumable(
-            task.class_columns(), task.asset_files(), run_config.model_dir
-        )
+        class_match.require_resumable(task.checkpoints, run_config.model_dir)
         if run_config.is_chief:
             checkpoint_files.list_by_name(run_config.model_dir)
         model_dirs.check_model_dir(run_config.model_dir, tf1.global_variables())

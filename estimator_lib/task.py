@@ -4,7 +4,6 @@
 
     Presentation        pictures, tables and files of results
     Deployment          signatures of servers, files for small devices
-    CheckpointMapping   checkpoints of other tasks and programs
 
 Optional methods have defaults. `name`, an attribute or a property, is the name of the task in
 messages. A task of another package can import everything that it needs from here.
@@ -71,7 +70,7 @@ __all__ = [
 ]
 
 
-class Task(Presentation, Deployment, CheckpointMapping):
+class Task(Presentation, Deployment):
     """One kind of vision model, as a set of functions without state.
 
     A task is built from a pipeline config and never changes. Methods take all inputs as arguments
@@ -81,10 +80,12 @@ class Task(Presentation, Deployment, CheckpointMapping):
     Attributes:
         analysis: analysis of evaluations; None: the task has none.
         checks: checks of records before training.
+        checkpoints: checkpoints of other tasks and programs, and files beside those of the task.
     """
 
     analysis: Optional[Analysis] = None
     checks: DataChecks = DataChecks()
+    checkpoints: CheckpointMapping = CheckpointMapping()
 
     @classmethod
     def config_rules(cls, config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[ConfigRules]:

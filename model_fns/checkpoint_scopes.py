@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Callable, Collection, Mapping, Sequence
+from typing import Callable, Collection, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.optimization.partitioned import variable_name
+from estimator_lib.task import CheckpointMapping
+from estimator_lib.task_interfaces.checkpoint_mapping import ClassColumns
+from model_fns.structures import label_map_files
+from model_fns.structures.label_map import LabelMap
 
 # The scope of the backbone in a single-shot detector.
 DETECTION = 'FeatureExtractor'
@@ -69,6 +73,40 @@ def restore_map(kind: str, variables: Sequence[tf.Variable]) -> Mapping[str, tf.
         errors.ConfigError: there is no such type.
     """
     return add_scope(PREFIXES[check_type(kind, PREFIXES)], variables)
+
+
+class BackboneCheckpoints(CheckpointMapping):
+    """Checkpoints of a model whose backbone is that of other tasks.
+
+    Args:
+        kind: `fine_tune_checkpoint_type` of the model itself.
+        last_layer_scopes: see `CheckpointMapping`.
+        class_columns: likewise.
+        label_map: names of the classes; None: they have none.
+        scope: prefix of the variables to restore from other tasks.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        last_layer_scopes: Sequence[str],
+        class_columns: ClassColumns,
+        label_map: Optional[LabelMap] = None,
+        scope: str = '',
+    ):
+        self._kind, self._scope = kind, scope
+        self.last_layer_scopes = last_layer_scopes
+        self.class_columns = class_columns
+        self.asset_files = label_map_files.asset_files(label_map)
+
+    def restore_map(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """Return all variables by name, or those of the backbone for a model of another task."""
+        kind = checkpoint_type or self._kind
+        if kind != self._kind:
+            variables = [each for each in variables if variable_name(each).startswith(self._scope)]
+        return restore_map(kind, variables)
 
 
 def add_scope(scope: str, variables: Sequence[tf.Variable]) -> Mapping[str, tf.Variable]:

@@ -11,11 +11,14 @@ from typing import Type
 
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, find_build_problems
-from estimator_lib.task import Task
+from estimator_lib.task import CheckpointMapping, DataChecks, Task
 
 _FIELD = 'model.external.task'
 _IDENTIFIER = r'[^\W\d]\w*'
 _SYNTAX = re.compile(rf'({_IDENTIFIER}(?:\.{_IDENTIFIER})*):({_IDENTIFIER})')
+
+# A task of an older release has their methods itself.
+_PARTS = {'checks': DataChecks, 'checkpoints': CheckpointMapping}
 
 _RULES = ConfigRules(supported={'DetectionModel': frozenset({'external'})})
 
@@ -45,6 +48,13 @@ def load_task_class(config: PipelineConfig) -> Type[Task]:
         missing.append('from_config')
     if missing:
         raise errors.ConfigError(f'{_FIELD}: {text} does not define {", ".join(missing)}.')
+    for part, of_part in _PARTS.items():
+        names = sorted(name for name in vars(of_part) if name[0] != '_' and hasattr(kind, name))
+        if names and getattr(kind, part) is getattr(Task, part):
+            raise errors.ConfigError(
+                f'{_FIELD}: {text} defines {", ".join(names)}, which nobody calls there; expected '
+                f'in its part `{part}`, a {of_part.__name__}.'
+            )
     return kind
 
 

@@ -20,8 +20,8 @@ from estimator_lib.checkpoints.checkpoint_files import (
 )
 from estimator_lib.optimization import moving_averages
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE, variable_name
+from estimator_lib.task import Task
 from estimator_lib.task_interfaces import weight_files
-from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
 from protos import train_pb2
 
 FIELD = 'train_config.fine_tune_checkpoint'
@@ -37,7 +37,7 @@ def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
 
 
 def fine_tuning_map(
-    task: CheckpointMapping,
+    task: Task,
     variables: Sequence[tf.Variable],
     train_config: train_pb2.TrainConfig,
     model_dir: Optional[str] = None,
@@ -67,14 +67,14 @@ def fine_tuning_map(
     if graph is not None:
         return graph.keyed(_paths(task, variables, kind, prefix))
     _refuse_foreign(task, prefix)
-    restored = task.restore_map(variables, kind)
+    restored = task.checkpoints.restore_map(variables, kind)
     if weight_files.is_weight_file(prefix):  # They have values in place of averages.
         restored = {name.removesuffix(_AVERAGE): value for name, value in restored.items()}
     return restored
 
 
 def inference_map(
-    task: Optional[CheckpointMapping],
+    task: Optional[Task],
     variables: Sequence[tf.Variable],
     prefix: str,
     use_moving_averages: bool = False,
@@ -105,9 +105,9 @@ def inference_map(
 
 
 def _paths(
-    task: CheckpointMapping, variables: Sequence[tf.Variable], kind: Optional[str], prefix: str
+    task: Task, variables: Sequence[tf.Variable], kind: Optional[str], prefix: str
 ) -> Mapping[str, tf.Variable]:
-    paths = task.object_paths(variables, kind)
+    paths = task.checkpoints.object_paths(variables, kind)
     if not paths:
         raise errors.CheckpointError(
             f'{prefix} is an object-based checkpoint of TensorFlow 2, and there are none of this '
@@ -116,8 +116,8 @@ def _paths(
     return paths
 
 
-def _refuse_foreign(task: CheckpointMapping, prefix: str) -> None:
-    sentence = task.foreign_checkpoint(checkpoint_shapes(prefix).keys())
+def _refuse_foreign(task: Task, prefix: str) -> None:
+    sentence = task.checkpoints.foreign_checkpoint(checkpoint_shapes(prefix).keys())
     if sentence:
         raise errors.CheckpointError(f'{prefix} {sentence}')
 

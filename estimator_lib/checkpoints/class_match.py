@@ -17,7 +17,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.checkpoints.checkpoint_files import latest_checkpoint
 from estimator_lib.optimization.partitioned import variable_name
-from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis, ClassColumns
+from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping, ClassAxis
 
 log = logging.getLogger('estimator_lib')
 
@@ -32,11 +32,13 @@ class _Names(NamedTuple):
         path: of the file of class names of a saved model.
         ours: indices in the task.
         theirs: indices in the saved model.
+        axes: of `ClassColumns`.
     """
 
     path: str
     ours: Mapping[str, int]
     theirs: Mapping[str, int]
+    axes: Mapping[str, ClassAxis]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,23 +79,20 @@ class ClassMatch:
         return changed
 
 
-def find(
-    columns: Optional[ClassColumns], texts: Mapping[str, str], prefix: str
-) -> Optional[ClassMatch]:
+def find(checkpoints: CheckpointMapping, prefix: str) -> Optional[ClassMatch]:
     """Compare the classes of a task with those of the label map beside a checkpoint.
 
     Args:
-        columns: `Task.class_columns()`.
-        texts: `Task.asset_files()`.
+        checkpoints: `Task.checkpoints`.
         prefix: the checkpoint.
 
     Returns:
         None if either has no names, or if they are the same.
     """
-    known = _names(columns, texts, os.path.dirname(prefix))
-    if known is None or columns is None or known.ours == known.theirs:
+    known = _names(checkpoints, os.path.dirname(prefix))
+    if known is None or known.ours == known.theirs:
         return None
-    path, ours, theirs = known
+    path, ours, theirs, axes = known
     moved: Dict[int, int] = {}
     for name, index in ours.items():
         if name in theirs:
@@ -106,23 +105,20 @@ def find(
     note += f'; gone: {errors.shortened(lost, 5)}' if lost else ''
     if new and lost:
         note += f' (a class that was only renamed is kept if {path} has its new name)'
-    return ClassMatch(moved, columns.axes, note)
+    return ClassMatch(moved, axes, note)
 
 
-def require_same_classes(
-    columns: Optional[ClassColumns], texts: Mapping[str, str], prefix: str
-) -> None:
+def require_same_classes(checkpoints: CheckpointMapping, prefix: str) -> None:
     """Refuse to use a checkpoint's outputs as those of a task with another order of classes.
 
     Args:
-        columns: `Task.class_columns()`.
-        texts: `Task.asset_files()`.
+        checkpoints: `Task.checkpoints`.
         prefix: the checkpoint.
 
     Raises:
         errors.ConfigError: a class has another index than in the checkpoint.
     """
-    moved = _find_moved(_names(columns, texts, os.path.dirname(prefix)))
+    moved = _find_moved(_names(checkpoints, os.path.dirname(prefix)))
     if moved is not None:
         raise errors.ConfigError(
             f'{prefix} was trained with {moved}: its outputs would count as other classes. Use a '
@@ -130,20 +126,17 @@ def require_same_classes(
         )
 
 
-def require_resumable(
-    columns: Optional[ClassColumns], texts: Mapping[str, str], model_dir: str
-) -> None:
+def require_resumable(checkpoints: CheckpointMapping, model_dir: str) -> None:
     """Refuse to resume a run with another order of its classes.
 
     Args:
-        columns: `Task.class_columns()`.
-        texts: `Task.asset_files()`.
+        checkpoints: `Task.checkpoints`.
         model_dir: the folder of the run; it may be new.
 
     Raises:
         errors.CheckpointError: a class has another index than in the checkpoints of the folder.
     """
-    moved = _find_moved(_names(columns, texts, model_dir)) if latest_checkpoint(model_dir) else None
+    moved = _find_moved(_names(checkpoints, model_dir)) if latest_checkpoint(model_dir) else None
     if moved is not None:
         raise errors.CheckpointError(
             f'model_dir {model_dir} was trained with {moved}: its outputs would continue as other '
@@ -174,10 +167,9 @@ def _names_except(names: Mapping[str, int], indices: Collection[int]) -> List[st
     return [name for index, name in sorted(first.items()) if index not in indices]
 
 
-def _names(
-    columns: Optional[ClassColumns], texts: Mapping[str, str], folder: str
-) -> Optional[_Names]:
+def _names(checkpoints: CheckpointMapping, folder: str) -> Optional[_Names]:
     """Return the classes of a task and of a saved model; None if either has no names."""
+    columns, texts = checkpoints.class_columns, checkpoints.asset_files
     paths = [os.path.join(folder, each, name) for name in texts for each in _FOLDERS]
     path = next(filter(tf.io.gfile.exists, paths), None) if columns is not None else None
     if columns is None or path is None:
@@ -189,4 +181,4 @@ def _names(
     except errors.DataError as error:  # other programs write other things under that name
         log.warning('%s does not name the classes: %s', path, errors.first_line(error))
         return None
-    return _Names(path, columns.indices(texts[os.path.basename(path)]), theirs)
+    return _Names(path, columns.indices(texts[os.path.basename(path)]), theirs, columns.axes)

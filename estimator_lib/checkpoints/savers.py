@@ -36,7 +36,7 @@ from estimator_lib.checkpoints.initial_values import (
 )
 from estimator_lib.optimization import moving_averages, partitioned
 from estimator_lib.optimization.partitioned import variable_name
-from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping
+from estimator_lib.task import Task
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -77,7 +77,7 @@ def create_saver(
 
 
 def create_inference_saver(
-    use_moving_averages: bool = False, task: Optional[CheckpointMapping] = None
+    use_moving_averages: bool = False, task: Optional[Task] = None
 ) -> tf1.train.Saver:
     """Create the `Saver` of an evaluation or inference graph.
 
@@ -118,7 +118,7 @@ class _InferenceSaver(tf1.train.Saver):
     """`Saver` that restores by `checkpoint_maps`; see `create_inference_saver`."""
 
     use_moving_averages = False
-    task: Optional[CheckpointMapping] = None
+    task: Optional[Task] = None
     _averages: Mapping[Any, str] = {}
 
     def build(self) -> None:

@@ -213,7 +213,9 @@ def _model_lines(
             predictions = task.predict(features, tf_estimator.ModeKeys.TRAIN, labels)
             losses.compute_losses(task, config, predictions, features, labels)
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
-        policy = gradients.GradientPolicy.from_config(config.train_config, task.last_layer_scopes())
+        policy = gradients.GradientPolicy.from_config(
+            config.train_config, task.checkpoints.last_layer_scopes
+        )
         trained = optimize_loss.select_variables(None, policy)
         batch = [*features.values(), *labels.values()]
         activations = _activation_bytes(batch, config.train_config.batch_size)
@@ -234,16 +236,16 @@ def _model_lines(
         restored = model_variables.with_companions(tf1.get_default_graph())
         if model_dir:
             model_dirs.check_model_dir(model_dir, restored, complete=False)
-            class_match.require_resumable(task.class_columns(), task.asset_files(), model_dir)
+            class_match.require_resumable(task.checkpoints, model_dir)
             step = checkpoint_files.latest_step(model_dir)
             lines.append(f'model_dir: {"resumes from step " + str(step) if step else "new"}')
         if config.train_config.fine_tune_checkpoint:
             report = fine_tuning.fine_tune_report(
                 config.train_config,
                 checkpoint_maps.fine_tuning_map(task, restored, config.train_config),
-                task.last_layer_scopes(),
+                task.checkpoints.last_layer_scopes,
                 task.image_format.channels,
-                functools.partial(class_match.find, task.class_columns(), task.asset_files()),
+                functools.partial(class_match.find, task.checkpoints),
             )
             lines.append(report.table())
         return lines

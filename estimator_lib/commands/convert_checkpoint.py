@@ -137,7 +137,7 @@ def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineC
 
 def _values(session: tf1.Session, task: Task, prefix: str) -> Dict[str, Any]:
     """Return the values of the variables by their object path."""
-    paths = task.object_paths(_model_variables(), None)
+    paths = task.checkpoints.object_paths(_model_variables(), None)
     if not paths:
         raise errors.CheckpointError(
             f'{prefix}: this {task.name} model has no form of TensorFlow 2, so no object-based '

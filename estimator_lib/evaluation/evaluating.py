@@ -125,9 +125,7 @@ class Evaluator:
         Raises:
             errors.ConfigError: the checkpoint was trained with another order of classes.
         """
-        class_match.require_same_classes(
-            self._task.class_columns(), self._task.asset_files(), checkpoint_path
-        )
+        class_match.require_same_classes(self._task.checkpoints, checkpoint_path)
         step = checkpoint_files.checkpoint_step(checkpoint_path)
         first = self._analyze_from
         analyzes = first is not None and (is_final or step >= first)

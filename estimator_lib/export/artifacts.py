@@ -1,6 +1,6 @@
 """Files beside an exported model, so that it can be used without the training run.
 
-They are the same for all formats: `pipeline.config`, `labels.txt`, the files of `Task.asset_files`
+They are the same for all formats: `pipeline.config`, `labels.txt`, `CheckpointMapping.asset_files`
 (the label map), `metrics.json` where the checkpoint was evaluated, and `export.json`.
 """
 
@@ -69,10 +69,10 @@ def label_lines(names: Sequence[str]) -> str:
 
 
 def model_texts(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
-    """Return `pipeline.config` and the files of `Task.asset_files`, as texts by file name."""
+    """Return `pipeline.config` and `CheckpointMapping.asset_files`, as texts by file name."""
     return {
         CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
-        **task.asset_files(),
+        **task.checkpoints.asset_files,
     }
 
 

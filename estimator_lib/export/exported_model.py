@@ -115,7 +115,7 @@ class CheckpointPredictor(Predictor):
 
     def __init__(self, task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, checkpoint: str):
         self.path = checkpoint_files.resolve_checkpoint(checkpoint)
-        class_match.require_same_classes(task.class_columns(), task.asset_files(), self.path)
+        class_match.require_same_classes(task.checkpoints, self.path)
         source = Source(task, config, self.path)
         model = inference_graph.build(source, export_pb2.IMAGE_TENSOR)
         self._open(lambda session: _import(model))

@@ -54,7 +54,7 @@ def export(
     """
     task = task.as_exported()
     prefix = checkpoint_files.resolve_checkpoint(checkpoint)
-    class_match.require_same_classes(task.class_columns(), task.asset_files(), prefix)
+    class_match.require_same_classes(task.checkpoints, prefix)
     source = Source(task, config, prefix, graph_hook_fn, measure)
     model = writer.build(source)
 

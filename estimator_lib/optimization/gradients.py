@@ -84,7 +84,7 @@ class GradientPolicy:
 
         Args:
             config: the training config.
-            last_layer_scopes: `Task.last_layer_scopes()`.
+            last_layer_scopes: `CheckpointMapping.last_layer_scopes`.
             bias_multiplier: `Task.bias_gradient_multiplier()`.
 
         Raises:

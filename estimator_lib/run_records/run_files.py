@@ -58,7 +58,7 @@ class RunFiles:
         A cluster may open several sessions, each with a call; `run.json` has one entry of them.
         """
         config_lib.save_pipeline_config(self._config, self._model_dir)
-        for name, text in self._task.asset_files().items():
+        for name, text in self._task.checkpoints.asset_files.items():
             checkpoint_files.write_atomically(os.path.join(self._model_dir, name), text)
         if not self._run_file.has_begun:
             self._run_file.begin()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import abc
 import dataclasses
+from types import MappingProxyType
 from typing import Callable, Collection, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib.task_interfaces.named import Named
+from estimator_lib.optimization.partitioned import variable_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,14 +71,25 @@ class ClassColumns:
     indices: Callable[[str], Mapping[str, int]]
 
 
-class CheckpointMapping(Named):
-    """Methods of a task that map its variables to those of a checkpoint."""
+class CheckpointMapping:
+    """Part of a task that maps its variables to those of checkpoints; each method has a default.
 
-    @abc.abstractmethod
+    Attributes:
+        last_layer_scopes: name parts of the variables whose shapes depend on the classes.
+        class_columns: variables with a part for each class; None: they are not known.
+        asset_files: texts by file name that a model needs beside its weights: the names of classes.
+            They are saved in `model_dir` and in exports, which may be moved to where the data is
+            not.
+    """
+
+    last_layer_scopes: Sequence[str] = ()
+    class_columns: Optional[ClassColumns] = None
+    asset_files: Mapping[str, str] = MappingProxyType({})
+
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
     ) -> Mapping[str, tf.Variable]:
-        """Return the variables to restore from a checkpoint of another task or program.
+        """Return the variables to restore from a checkpoint, by default all by their own names.
 
         Args:
             variables: the model's variables (no optimizer slots, no global step).
@@ -92,6 +103,8 @@ class CheckpointMapping(Named):
         Raises:
             errors.ConfigError: the task does not restore from that type.
         """
+        del checkpoint_type
+        return {variable_name(variable): variable for variable in variables}
 
     def object_paths(
         self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
@@ -126,11 +139,3 @@ class CheckpointMapping(Named):
         """
         del names
         return ''
-
-    def last_layer_scopes(self) -> Sequence[str]:
-        """Return name parts of the variables whose shapes depend on the classes."""
-        return ()
-
-    def class_columns(self) -> Optional[ClassColumns]:
-        """Return the variables with a part for each class; None: they are not known."""
-        return None

@@ -85,13 +85,6 @@ class Deployment(Named):
         """Return the name of the input in frozen graphs, as programs for published ones feed it."""
         return 'image_tensor'
 
-    def asset_files(self) -> Mapping[str, str]:
-        """Return texts by file name that a model needs beside its weights: the names of classes.
-
-        They are saved in `model_dir` and in exports, which may be moved to where the data is not.
-        """
-        return {}
-
     def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
         """Return the network in its form for small devices.
 

@@ -126,6 +126,12 @@ class ClassificationTask(Task):
         self._max_pixels = max_pixels
         self._views = views
         self._augmentation = (augment or Augmentation()).after(self._distort)
+        self.checkpoints = checkpoint_scopes.BackboneCheckpoints(
+            'classification',
+            network.logits_scopes,
+            label_map_files.list_columns(network.logits_scopes, num_classes, labels_offset),
+            label_map,
+        )
         self.analysis, self.checks = self._create_analysis(), self._create_checks()
 
     @classmethod
@@ -400,28 +406,9 @@ class ClassificationTask(Task):
             self._num_classes,
         )
 
-    def restore_map(
-        self, variables: Sequence[tf.Variable], checkpoint_type: str
-    ) -> Mapping[str, tf.Variable]:
-        """Map names in a checkpoint to variables: own names, or those in a detector's extractor."""
-        return checkpoint_scopes.restore_map(checkpoint_type or 'classification', variables)
-
-    def last_layer_scopes(self) -> Sequence[str]:
-        """Return the scopes of the layers that depend on the number of classes."""
-        return self._network.logits_scopes
-
-    def class_columns(self) -> label_map_files.ClassColumns:
-        """Return the layers of logits."""
-        scopes = self._network.logits_scopes
-        return label_map_files.list_columns(scopes, self._num_classes, self._labels_offset)
-
     def averages_model_variables(self) -> bool:
         """Return True: averages are kept of all variables, as by the published trainer."""
         return True
-
-    def asset_files(self) -> Mapping[str, str]:
-        """Return the contents of the files to save with a model, by name: the label map."""
-        return label_map_files.asset_files(self._label_map)
 
     def _labeling(self) -> Tuple[int, int, Optional[label_maps.LabelMap]]:
         return self._num_classes, self._labels_offset, self._label_map

@@ -12,7 +12,6 @@ import types
 from typing import (
     Any,
     Callable,
-    Collection,
     FrozenSet,
     Mapping,
     NamedTuple,
@@ -28,7 +27,7 @@ from estimator_lib import errors
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
-from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
+from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping, ClassAxis
 from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from model_fns import checkpoint_scopes
 from model_fns.detection import fields
@@ -62,19 +61,21 @@ class AnchorFit(NamedTuple):
     grids: Sequence[Tuple[int, int]] = ()
 
 
-class Detector(abc.ABC):
+class Detector(CheckpointMapping, abc.ABC):
     """Stateless network for detection, with its losses and detections.
 
     B is the batch size, M the number of groundtruth rows of an image, and K that of the values of a
     box. Inputs are padded to one size. `true_shapes`, int32 [B, 3], are the sizes without padding,
     or None if inputs cannot contain padding.
 
+    The types of its checkpoints are `classification` and `detection` (without or with the scopes of
+    detection; they have the variables of the extractor), and for object-based ones `full`.
+
     Attributes:
         num_classes: number of classes without background.
         resizer: resizes images of any size to inputs.
         family: family of the boxes.
         loss_names: names of the values of `losses`.
-        last_layer_scopes: parts of the names of variables whose shapes depend on the classes.
         class_axes: layers whose outputs are those of classes, see `ClassColumns`.
         outputs: names of `fields` of outputs besides boxes: masks, keypoints.
         tells_classes: True: detections have classes; False: all are of the first.
@@ -87,7 +88,6 @@ class Detector(abc.ABC):
     resizer: ImageResizer
     family: BoxFamily
     loss_names: Sequence[str]
-    last_layer_scopes: Sequence[str]
     class_axes: Mapping[str, ClassAxis] = types.MappingProxyType({})
     outputs: FrozenSet[str] = frozenset()
     tells_classes: bool = True
@@ -158,43 +158,6 @@ class Detector(abc.ABC):
             predictions: outputs of `predict`, and its input as `PREPROCESSED`.
             true_shapes: int32 [B, 3], sizes without padding; None: there is no padding.
         """
-
-    @abc.abstractmethod
-    def restore_map(
-        self, variables: Sequence[tf.Variable], checkpoint_type: str
-    ) -> Mapping[str, tf.Variable]:
-        """Map names of an extractor's checkpoint to the variables that it restores.
-
-        Args:
-            variables: variables of the model.
-            checkpoint_type: `detection` or `classification`: names with or without the scopes of
-                detection.
-        """
-
-    def object_paths(
-        self, variables: Sequence[tf.Variable], checkpoint_type: str
-    ) -> Mapping[str, tf.Variable]:
-        """Map paths of an object-based checkpoint to the variables that it restores.
-
-        Args:
-            variables: variables of the model.
-            checkpoint_type: `full`: all variables; `detection` or `classification`: as in
-                `restore_map`.
-
-        Returns:
-            See `Task.object_paths`; empty: there are no such checkpoints.
-
-        Raises:
-            errors.ConfigError: there are no such checkpoints; the message says which types have
-            them.
-        """
-        del variables, checkpoint_type
-        return {}
-
-    def foreign_checkpoint(self, names: Collection[str]) -> str:
-        """Describe why a checkpoint does not fit the network; empty if it may fit."""
-        del names
-        return ''
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[AnchorFit]:
         """Compute the fit of anchors to boxes; None if there is no threshold.

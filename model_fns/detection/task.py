@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import Any, Collection, Dict, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +12,6 @@ import tensorflow as tf
 from estimator_lib import tf_estimator
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
-from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
@@ -30,7 +29,6 @@ from estimator_lib.task import (
 )
 from estimator_lib.task_interfaces.analysis import Analysis
 from estimator_lib.task_interfaces.deployable import Deployable, Ops
-from model_fns import checkpoint_scopes
 from model_fns.detection import (
     batch_spec,
     data_checks,
@@ -43,6 +41,7 @@ from model_fns.detection import rules as config_rules
 from model_fns.detection.analysis import resampling
 from model_fns.detection.analysis.analyzer import DetectionAnalyzer
 from model_fns.detection.boxes import targets
+from model_fns.detection.checkpoint_mapping import DetectionCheckpoints
 from model_fns.detection.data import augmentation, image_resizers, inputs, sequences
 from model_fns.detection.detections import descriptions, merging, pictures, post_processing
 from model_fns.detection.metrics import best_f1
@@ -73,8 +72,7 @@ class DetectionTask(Task):
         augment: augmentation of training examples.
         evaluator: computes metrics.
         drawer: draws detections.
-        load_all_variables: True: a detection checkpoint restores all variables of the same name;
-            False: only those of the feature extractor.
+        load_all_variables: see `DetectionCheckpoints`.
         label_map: names of the classes.
         across_replicas: see `Task.across_replicas`.
         analyzed: evaluator whose shape and classes are analyzed; None: no analysis.
@@ -102,11 +100,10 @@ class DetectionTask(Task):
         self._augment = augment
         self._evaluator = evaluator
         self._drawer = drawer
-        self._load_all_variables = load_all_variables
-        self._label_map = label_map
         self._across_replicas = tuple(across_replicas)
         self._views = views
         self.checks = data_checks.DetectionChecks(model, reader)
+        self.checkpoints = DetectionCheckpoints(model, label_map, load_all_variables)
         if analyzed is not None:
             self.analysis = Analysis(
                 lambda: DetectionAnalyzer(analyzed, self.least_score, self._evaluated_labels),
@@ -373,47 +370,9 @@ class DetectionTask(Task):
         """Select the outputs of a served model."""
         return self._model.export_outputs(outputs)
 
-    def restore_map(
-        self, variables: Sequence[tf.Variable], checkpoint_type: str
-    ) -> Mapping[str, tf.Variable]:
-        """Map names of a checkpoint to variables; the default type is `classification`."""
-        kind = self._checkpoint_type(checkpoint_type)
-        if kind == 'full':
-            return {variable_name(variable): variable for variable in variables}
-        return self._model.restore_map(variables, kind)
-
-    def object_paths(
-        self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
-    ) -> Mapping[str, tf.Variable]:
-        """Map paths of an object-based checkpoint to variables."""
-        kind = 'full' if checkpoint_type is None else self._checkpoint_type(checkpoint_type)
-        return self._model.object_paths(variables, kind)
-
-    def foreign_checkpoint(self, names: Collection[str]) -> str:
-        """Describe why a checkpoint does not fit the model; empty if it may fit."""
-        return self._model.foreign_checkpoint(names)
-
-    def _checkpoint_type(self, named: str) -> str:
-        """Translate the type in the config to `full`, `detection` or `classification`."""
-        kind = checkpoint_scopes.check_type(named or 'classification', detector.CHECKPOINT_TYPES)
-        kind = 'detection' if kind == 'fine_tune' else kind
-        return 'full' if kind == 'detection' and self._load_all_variables else kind
-
     def across_replicas(self) -> Sequence[str]:
         """Return the fields of layers with statistics of all replicas."""
         return self._across_replicas
-
-    def last_layer_scopes(self) -> Sequence[str]:
-        """Return parts of the names of variables whose shapes depend on the classes."""
-        return self._model.last_layer_scopes
-
-    def class_columns(self) -> label_map_files.ClassColumns:
-        """Return the layers that predict classes."""
-        return label_map_files.class_columns(self._model.class_axes)
-
-    def asset_files(self) -> Mapping[str, str]:
-        """Return the label map as files for exports."""
-        return label_map_files.asset_files(self._label_map)
 
     def split_sequence(self, serialized: bytes) -> Sequence[bytes]:
         """Split a sequence of images into records of single images."""

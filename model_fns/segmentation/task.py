@@ -13,7 +13,6 @@ from estimator_lib import tf_estimator
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.drawing.tiling import Window
-from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task import (
     AS_CONFIGURED,
     Arrays,
@@ -123,6 +122,13 @@ class SegmentationTask(Task):
             functools.partial(resampling.create_resampler, metrics=self._metrics),
         )
         asked = model.evaluation.crop_height, model.evaluation.crop_width
+        self.checkpoints = checkpoint_scopes.BackboneCheckpoints(
+            self.name,
+            network.last_layer_scopes(),
+            label_map_files.class_columns(network.class_axes(self._dataset.num_classes), 0),
+            data.label_map,
+            f'{network.backbone.scope}/',
+        )
         self.checks = data_checks.SegmentationChecks(
             self._dataset,
             data.label_map is not None,
@@ -420,31 +426,9 @@ class SegmentationTask(Task):
         """Return DeepLab's name of the input."""
         return 'ImageTensor'
 
-    def restore_map(
-        self, variables: Sequence[tf.Variable], checkpoint_type: str
-    ) -> Mapping[str, tf.Variable]:
-        """Return all variables by name, or those of the backbone for a model of another task."""
-        kind = checkpoint_type or 'segmentation'
-        if kind != 'segmentation':
-            scope = f'{self._network.backbone.scope}/'
-            variables = [each for each in variables if variable_name(each).startswith(scope)]
-        return checkpoint_scopes.restore_map(kind, variables)
-
-    def last_layer_scopes(self) -> Sequence[str]:
-        """Return the scopes of the layers whose shapes depend on the classes."""
-        return self._network.last_layer_scopes()
-
     def bias_gradient_multiplier(self) -> float:
         """Return the factor of DeepLab's bias gradients."""
         return BIAS_GRADIENT_MULTIPLIER
-
-    def class_columns(self) -> label_map_files.ClassColumns:
-        """Return the layers of the semantic logits."""
-        return label_map_files.class_columns(self._network.class_axes(self._dataset.num_classes), 0)
-
-    def asset_files(self) -> Mapping[str, str]:
-        """Return the label map and the names of the classes."""
-        return label_map_files.asset_files(self._data.label_map)
 
     @property
     def _reads_instances(self) -> bool:

@@ -71,7 +71,7 @@ def save(task: Any, name: str, arrays: Dict[str, np.ndarray], folder: pathlib.Pa
         task.predict(features, tf_estimator.ModeKeys.PREDICT)
         if 'weights_keys' in arrays:  # of TensorFlow 2, by path
             weights = recorded_objects.weights_of(recorded_detectors.Case(name, None, arrays))
-            by_path = task.object_paths(tf1.global_variables(), 'full')
+            by_path = task.checkpoints.object_paths(tf1.global_variables(), 'full')
             feeds = {one.initializer.inputs[1]: weights[path] for path, one in by_path.items()}
             session.run([one.initializer for one in by_path.values()], feeds)
         else:

@@ -64,9 +64,6 @@ class Line(Task):
     def export_outputs(self, outputs):
         return outputs
 
-    def restore_map(self, variables, checkpoint_type):
-        return {variable.name[:-2]: variable for variable in variables}
-
 
 CONFIG = """
 train_config {{

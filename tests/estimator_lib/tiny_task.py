@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.task import IMAGE, SOURCE_ID, Task
+from estimator_lib.task import IMAGE, SOURCE_ID, CheckpointMapping, Task
 from estimator_lib.task_interfaces.deployable import Deployable, refuse_options
 
 tf1 = tf.compat.v1
@@ -71,9 +71,6 @@ class TinyTask(Task):
     def export_outputs(self, outputs):
         return {name: outputs[name] for name in ('logits', 'classes')}
 
-    def restore_map(self, variables, checkpoint_type):
-        return {variable.op.name: variable for variable in variables}
-
     def deployable(self, ops, options):
         refuse_options(options, 'a tiny task knows none')
         return TinyDeployable(self)
@@ -99,6 +96,13 @@ class TinyDeployable(Deployable):
 
     def outputs(self, found, features):
         return found
+
+
+def with_files(texts):
+    """Checkpoints of a task with files beside its own."""
+    checkpoints = CheckpointMapping()
+    checkpoints.asset_files = texts
+    return checkpoints
 
 
 def values(channels=2, scale=1.0):

@@ -11,6 +11,7 @@ from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints import class_match, fine_tuning
 from estimator_lib.evaluation import evaluating
 from estimator_lib.export import exported_model, exporting, saved_model
+from estimator_lib.task import CheckpointMapping
 from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from model_fns import build_task
 from model_fns.structures import label_map_files
@@ -56,7 +57,7 @@ def shapes_and_columns(path, extra):
         features = task.serving_features(tf.zeros([1, 64, 64, 3], tf.uint8))
         task.predict(features, tf_estimator.ModeKeys.PREDICT)
         shapes = {each.op.name: tuple(each.shape) for each in tf1.global_variables()}
-    return shapes, task.class_columns().axes
+    return shapes, task.checkpoints.class_columns.axes
 
 
 @pytest.mark.usefixtures('no_initial_values')
@@ -98,14 +99,10 @@ class Named(TinyTask):
 
     def __init__(self, *names):
         super().__init__()
-        self._names = names
-
-    def asset_files(self):
-        return label_map_files.asset_files(LabelMap.from_names(self._names))
-
-    def class_columns(self):
-        axis = ClassAxis(len(self._names), before=1)
-        return label_map_files.class_columns({'Logits/': axis})
+        axis = ClassAxis(len(names), before=1)
+        self.checkpoints = CheckpointMapping()
+        self.checkpoints.asset_files = label_map_files.asset_files(LabelMap.from_names(names))
+        self.checkpoints.class_columns = label_map_files.class_columns({'Logits/': axis})
 
 
 @pytest.fixture
@@ -134,7 +131,7 @@ def started(task, folder, size):
         average.apply([variables['Logits/biases']])
 
         def find(prefix):
-            return class_match.find(task.class_columns(), task.asset_files(), prefix)
+            return class_match.find(task.checkpoints, prefix)
 
         report = fine_tuning.fine_tune_report(config, variables, find_classes=find)
         start = fine_tuning.fine_tune_start(config, variables, find_classes=find)
@@ -185,7 +182,7 @@ def test_the_label_file_is_looked_up_once(trained, monkeypatch):
     monkeypatch.setattr(tf.io.gfile, 'exists', lambda path: asked.append(path) or exists(path))
     task = Named('dog', 'cat')
     prefix = str(trained / 'model.ckpt-5')
-    assert class_match.find(task.class_columns(), task.asset_files(), prefix) is not None
+    assert class_match.find(task.checkpoints, prefix) is not None
     assert len(asked) == 1
 
 
@@ -213,13 +210,13 @@ def test_a_checkpoint_is_not_used_with_another_order(trained, use, tmp_path):
 @pytest.mark.parametrize('names', [['Katze', 'Hund'], ['cat', 'Hund', 'owl']])
 def test_a_checkpoint_is_used_with_other_names_in_the_same_order(trained, names):
     task, prefix = Named(*names), str(trained / 'model.ckpt-5')
-    class_match.require_same_classes(task.class_columns(), task.asset_files(), prefix)
+    class_match.require_same_classes(task.checkpoints, prefix)
 
 
 def test_a_file_beside_a_checkpoint_that_is_no_label_map_names_no_classes(trained, caplog):
     (trained / label_map_files.FILE).write_text('item { id: cat }')
     task, prefix = Named('dog', 'cat'), str(trained / 'model.ckpt-5')
-    class_match.require_same_classes(task.class_columns(), task.asset_files(), prefix)
+    class_match.require_same_classes(task.checkpoints, prefix)
     assert f'{trained / label_map_files.FILE} does not name the classes' in caplog.text
 
 
@@ -228,7 +225,7 @@ def test_a_run_is_not_resumed_with_another_order(trained):
 
     def require(*names):
         task = Named(*names)
-        class_match.require_resumable(task.class_columns(), task.asset_files(), str(trained))
+        class_match.require_resumable(task.checkpoints, str(trained))
 
     require('cat', 'dog')
     require('cat', 'hound')  # a better name

@@ -44,6 +44,14 @@ class Unfinished(Task):
         return {}
 
 
+class Older(Curve):
+    def check_example(self, serialized):
+        return None
+
+    def examine(self, serialized):
+        return None
+
+
 class Other:
     pass
 
@@ -100,7 +108,7 @@ INSTALLED = 'expected the task in a package that is installed, or in a folder of
         ('curves.tusk:Curve', f"there is no module 'curves.tusk'; {INSTALLED}"),
         (
             'curves.task:Curv',
-            "curves.task has no 'Curv'; did you mean 'Curve'? Known: Curve, Line, Unfinished.",
+            "curves.task has no 'Curv'; did you mean 'Curve'? Known: Curve, Line, Older, Unfinished.",
         ),
         ('curves.task:Other', 'curves.task:Other is no subclass of estimator_lib.task.Task.'),
         ('curves.task:Task', 'curves.task:Task is no subclass of estimator_lib.task.Task.'),
@@ -108,8 +116,12 @@ INSTALLED = 'expected the task in a package that is installed, or in a folder of
         (
             'curves.task:Unfinished',
             'curves.task:Unfinished does not define augment, export_outputs, loss_names, losses, '
-            'metric_names, metrics, postprocess, predict, prepare, restore_map, serving_features, '
-            'from_config.',
+            'metric_names, metrics, postprocess, predict, prepare, serving_features, from_config.',
+        ),
+        (
+            'curves.task:Older',
+            'curves.task:Older defines check_example, examine, which nobody calls there; expected '
+            'in its part `checks`, a DataChecks.',
         ),
         (
             'curves.needy:Curve',

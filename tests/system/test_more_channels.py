@@ -155,7 +155,7 @@ def test_fine_tuning_from_three_channels_begins_with_their_network(tmp_path):
             config.train_config.fine_tune_checkpoint = str(tmp_path / 'three')
             start = {}
             if fields:
-                known = task.restore_map(variables, '')
+                known = task.checkpoints.restore_map(variables, '')
                 start = fine_tuning.fine_tune_start(
                     config.train_config, known, channels=task.image_format.channels
                 )

@@ -215,7 +215,7 @@ def _build_network(run: past_run.PastRun, specs: _Batch, size: int) -> _Network:
     index = tf1.placeholder(tf.int32, [])
     train_config = config.train_config
     policy = gradients.GradientPolicy.from_config(
-        train_config, task.last_layer_scopes(), task.bias_gradient_multiplier()
+        train_config, task.checkpoints.last_layer_scopes, task.bias_gradient_multiplier()
     )
     variables = optimize_loss.select_variables(None, policy)
     values = tf.gradients(losses[losses_lib.TOTAL_LOSS], variables)

@@ -125,6 +125,11 @@ class _ObjectTask:
 
     name = 'object'
 
+    @property
+    def checkpoints(self) -> _ObjectTask:
+        """Return the task: it maps its variables itself."""
+        return self
+
     def object_paths(self, variables: List[tf.Variable], kind: Any) -> Mapping[str, tf.Variable]:
         """Return the variables by their paths of objects."""
         del kind

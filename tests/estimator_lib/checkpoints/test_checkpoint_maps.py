@@ -19,6 +19,10 @@ class Named:
 
     name = 'named'
 
+    @property
+    def checkpoints(self):
+        return self
+
     def restore_map(self, variables, checkpoint_type):
         assert checkpoint_type == 'classification'
         return {variable.op.name.partition('/')[2]: variable for variable in variables}

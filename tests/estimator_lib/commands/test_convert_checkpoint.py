@@ -7,6 +7,7 @@ from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, object_graphs
 from estimator_lib.commands import convert_checkpoint
 from estimator_lib.export import exported_file, exported_model, exporting, formats
+from estimator_lib.task import CheckpointMapping
 from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
@@ -20,12 +21,16 @@ PATHS = {
 }
 
 
-class Tiny(tiny_task.TinyTask):
-    """A model that programs of TensorFlow 2 have too."""
-
+class Objects(CheckpointMapping):
     def object_paths(self, variables, checkpoint_type):
         assert checkpoint_type is None
         return {PATHS[variable.op.name]: variable for variable in variables}
+
+
+class Tiny(tiny_task.TinyTask):
+    """A model that programs of TensorFlow 2 have too."""
+
+    checkpoints = Objects()
 
 
 @pytest.fixture(scope='module')

@@ -17,8 +17,7 @@ class Named(tiny_task.TinyTask):
     def class_names(self):
         return ['left', 'right hand']
 
-    def asset_files(self):
-        return {'label_map.pbtxt': 'item {}'}
+    checkpoints = tiny_task.with_files({'label_map.pbtxt': 'item {}'})
 
 
 def refuse(constant):

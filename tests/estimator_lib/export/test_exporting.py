@@ -33,8 +33,7 @@ class Named(tiny_task.TinyTask):
     def class_names(self):
         return ['left', 'right']
 
-    def asset_files(self):
-        return {'label_map.pbtxt': 'item {}'}
+    checkpoints = tiny_task.with_files({'label_map.pbtxt': 'item {}'})
 
 
 @pytest.fixture(scope='module')

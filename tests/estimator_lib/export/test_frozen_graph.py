@@ -26,8 +26,7 @@ class Named(tiny_task.TinyTask):
     def image_tensor_name(self):
         return 'ImageTensor'
 
-    def asset_files(self):
-        return {'label_map.pbtxt': 'item {}'}
+    checkpoints = tiny_task.with_files({'label_map.pbtxt': 'item {}'})
 
     def class_names(self):
         return ['left', 'right']

@@ -13,15 +13,14 @@ from estimator_lib import distribution
 from estimator_lib.cluster import job_state
 from estimator_lib.processes import preemption
 from estimator_lib.run_records import run_files
-from tests.estimator_lib import line_task
+from tests.estimator_lib import line_task, tiny_task
 from tests.estimator_lib.line_task import Line
 
 
 class Labeled(Line):
     """A task with a file of its own."""
 
-    def asset_files(self):
-        return {'labels.txt': 'point\n'}
+    checkpoints = tiny_task.with_files({'labels.txt': 'point\n'})
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ class Served(Deployment):
 def test_a_server_receives_images_alone():
     assert Served().serving_side_inputs(tf.constant(1), None) == ({}, {})
     assert Served().image_tensor_name() == 'image_tensor'
-    assert Served().asset_files() == {}
 
 
 def test_files_for_devices_are_refused():

@@ -48,6 +48,10 @@ class AveragedTask(CheckpointMapping):
 
     name = 'averaged'
 
+    @property
+    def checkpoints(self):
+        return self
+
     def restore_map(self, variables, checkpoint_type):
         return {f'{v.op.name}/ExponentialMovingAverage': v for v in variables}
 

@@ -147,12 +147,12 @@ def test_checkpoints_of_detectors_have_the_backbone_under_another_scope():
         tf.compat.v1.train.create_global_step()
         built(task, ModeKeys.TRAIN)
         variables = tf.compat.v1.get_collection('model_variables')
-        same = task.restore_map(variables, 'classification')
-        detection = task.restore_map(variables, 'detection')
+        same = task.checkpoints.restore_map(variables, 'classification')
+        detection = task.checkpoints.restore_map(variables, 'detection')
     assert 'MobilenetV1/Conv2d_0/weights' in same
     assert 'FeatureExtractor/MobilenetV1/Conv2d_0/weights' in detection
     with pytest.raises(errors.ConfigError, match="'detecton' is unknown; did you mean 'detection'"):
-        task.restore_map(variables, 'detecton')
+        task.checkpoints.restore_map(variables, 'detecton')
 
 
 def test_the_graph_does_not_grow_with_classes_or_batch():

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.checkpoints import savers
+from model_fns.detection.checkpoint_mapping import DetectionCheckpoints
 from tests.conftest import shared_folder
 
 ENDING = '/.ATTRIBUTES/VARIABLE_VALUE'
@@ -74,13 +75,7 @@ class Restorable:
     name = 'detection'
 
     def __init__(self, model):
-        self._model = model
-
-    def object_paths(self, variables, checkpoint_type):
-        return self._model.object_paths(variables, checkpoint_type or 'full')
-
-    def foreign_checkpoint(self, names):
-        return self._model.foreign_checkpoint(names)
+        self.checkpoints = DetectionCheckpoints(model)
 
 
 def restore(session, model, prefix):

@@ -108,10 +108,10 @@ def training():
 @pytest.mark.parametrize('kind', ['detection', 'fine_tune', 'full', 'classification', ''])
 def test_which_variables_a_checkpoint_gives(training, kind):
     task, variables = training
-    names = set(task.restore_map(variables, kind))
+    names = set(task.checkpoints.restore_map(variables, kind))
     # A network of TensorFlow 1 has none that are object-based.
     with pytest.raises(errors.ConfigError, match='is a network of TensorFlow 1'):
-        task.object_paths(variables, kind)
+        task.checkpoints.object_paths(variables, kind)
     outer = '' if kind in ('classification', '') else 'FeatureExtractor/'
     assert f'{outer}MobilenetV1/Conv2d_0/weights' in names
     assert any('Predictor' in name for name in names) == (kind == 'full')

@@ -614,7 +614,7 @@ def test_which_variables_a_checkpoint_gives(kind, prefix, heads):
     with tf.Graph().as_default():
         built = build(ModeKeys.TRAIN)
         variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
-        names = built.task.restore_map(variables, kind)
+        names = built.task.checkpoints.restore_map(variables, kind)
     assert names[f'{prefix}tiny/conv1/weights'].op.name == 'tiny/conv1/weights'
     assert ('logits/semantic/weights' in names) == heads
     assert len(names) == (len(variables) if heads else len(names))
@@ -623,9 +623,12 @@ def test_which_variables_a_checkpoint_gives(kind, prefix, heads):
 
 def test_last_layers_and_biases_learn_faster():
     task = build_task(pipeline(HEADS))
-    assert 'logits' in task.last_layer_scopes() and 'aspp' in task.last_layer_scopes()
+    assert (
+        'logits' in task.checkpoints.last_layer_scopes
+        and 'aspp' in task.checkpoints.last_layer_scopes
+    )
     task = build_task(pipeline('last_layers_contain_logits_only: true'))
-    assert task.last_layer_scopes() == ('logits',)
+    assert task.checkpoints.last_layer_scopes == ('logits',)
     assert task.bias_gradient_multiplier() == 2.0
     assert task.name == 'segmentation'
 
@@ -659,4 +662,4 @@ def test_refuses(model, message):
 
 def test_refuses_checkpoints_of_unknown_tasks():
     with pytest.raises(errors.ConfigError, match="'clasification' is unknown; did you mean"):
-        build_task(pipeline()).restore_map([], 'clasification')
+        build_task(pipeline()).checkpoints.restore_map([], 'clasification')

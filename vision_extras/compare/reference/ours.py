@@ -65,7 +65,7 @@ def _train(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig, job: Job) -
         raw = {name: predictions[name] for name in bridge.RAW if name in predictions}
         variables = graph.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
         policy = gradients.GradientPolicy.from_config(
-            train_config, task.last_layer_scopes(), task.bias_gradient_multiplier()
+            train_config, task.checkpoints.last_layer_scopes, task.bias_gradient_multiplier()
         )
         unclipped = _gradients(losses[losses_lib.TOTAL_LOSS], policy)
         rate = learning_rates.create_learning_rate(

@@ -238,7 +238,7 @@ def _match(config: _Config, objects: Objects) -> _Match:
         with tf.Graph().as_default():
             features = task.serving_features(tf.zeros([1, 64, 64, 3], tf.uint8))
             task.predict(features, tf_estimator.ModeKeys.PREDICT)
-            paths = task.object_paths(tf1.global_variables(), None)
+            paths = task.checkpoints.object_paths(tf1.global_variables(), None)
             shapes = {
                 path: (variable_name(each), tuple(each.shape.as_list()))
                 for path, each in paths.items()

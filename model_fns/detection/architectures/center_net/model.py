@@ -169,7 +169,7 @@ class CenterNetModel(detector.Detector):
         return detector.strip_scope(variables, extractors.SCOPE, checkpoint_type)
 
     def object_paths(
-        self, variables: Sequence[tf.Variable], checkpoint_type: str
+        self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
     ) -> Mapping[str, tf.Variable]:
         """Map paths of an object-based checkpoint to variables."""
         all_heads = [head for task in self._tasks for head in task.heads]

@@ -227,7 +227,7 @@ class FasterRcnnModel(detector.Detector):
         return self._backbone.extractor.restore_map(by_name, checkpoint_type)
 
     def object_paths(
-        self, variables: Sequence[tf.Variable], checkpoint_type: str
+        self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
     ) -> Mapping[str, tf.Variable]:
         """Map paths of an object-based checkpoint to variables."""
         extractor = self._backbone.extractor

@@ -109,7 +109,7 @@ class SsdModel(detector.Detector):
         self.family = family
         self._model_family = model_family(family)
         self.where = where
-        self.class_columns = num_classes + int(background_column)
+        self._class_width = num_classes + int(background_column)
         self._build_extractor = build_extractor
         self._build_predictor = build_predictor
         self._anchor_generator = anchor_generator
@@ -119,7 +119,7 @@ class SsdModel(detector.Detector):
         self._rules = loss_rules
         axis = ClassAxis(num_classes, before=int(background_column), repeats=True)
         self.class_axes = {r'(^|/)ClassPredictor/(?!depthwise)': axis}
-        self._background = np.zeros(self.class_columns, np.float32)
+        self._background = np.zeros(self._class_width, np.float32)
         if background_column and not background_is_zeros:
             self._background[0] = 1.0
 
@@ -159,7 +159,7 @@ class SsdModel(detector.Detector):
         del true_shapes, groundtruth
         maps, grids, boxes = self._extract(images, is_training)
         code_size = self._box_coder.code_size
-        predictor = self._build_predictor(is_training, code_size, self.class_columns)
+        predictor = self._build_predictor(is_training, code_size, self._class_width)
         codes, logits = predictor.predict(maps, self._anchor_generator.anchors_per_location())
         raw = {fields.BOX_ENCODINGS: codes, fields.CLASS_LOGITS: logits, fields.ANCHORS: boxes}
         return {**raw, fields.GRIDS: tf.stack(grids)} if self._assigner.needs_scene else raw
@@ -344,12 +344,12 @@ class SsdModel(detector.Detector):
         return found
 
     def object_paths(
-        self, variables: Sequence[tf.Variable], checkpoint_type: str
+        self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
     ) -> Mapping[str, tf.Variable]:
         """Map paths of an object-based checkpoint to variables."""
         features = self._build_extractor(False)
         object_paths.require_objects(features.settings.type_name, f'{self.where}.feature_extractor')
-        predictor = self._build_predictor(False, self._box_coder.code_size, self.class_columns)
+        predictor = self._build_predictor(False, self._box_coder.code_size, self._class_width)
         return object_paths.map_single_shot_paths(
             variables,
             features.network,

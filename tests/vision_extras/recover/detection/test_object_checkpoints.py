@@ -27,7 +27,7 @@ def values_of(config):
     with tf.Graph().as_default():
         features = task.serving_features(tf.zeros([1, 64, 64, 3], tf.uint8))
         task.predict(features, tf_estimator.ModeKeys.PREDICT)
-        paths = task.object_paths(tf1.global_variables(), None)
+        paths = task.checkpoints.object_paths(tf1.global_variables(), None)
         values = {
             path: random.rand(*each.shape.as_list()).astype(np.float32)
             for path, each in paths.items()
