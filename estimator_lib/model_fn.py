@@ -347,7 +347,7 @@ def _chief_hooks(
     if reports.pictures_every_n_steps:
         pictures.append(
             summaries.TrainingPictures(
-                training.task.draw,
+                training.task.presentation.draw,
                 training.examples,
                 run_config.model_dir,
                 reports.pictures_every_n_steps,

@@ -2,7 +2,6 @@
 
 `Task` has the methods of training and evaluation. Its base classes add optional features:
 
-    Presentation        pictures, tables and files of results
     Deployment          signatures of servers, files for small devices
 
 Optional methods have defaults. `name`, an attribute or a property, is the name of the task in
@@ -70,7 +69,7 @@ __all__ = [
 ]
 
 
-class Task(Presentation, Deployment):
+class Task(Deployment):
     """One kind of vision model, as a set of functions without state.
 
     A task is built from a pipeline config and never changes. Methods take all inputs as arguments
@@ -80,11 +79,13 @@ class Task(Presentation, Deployment):
     Attributes:
         analysis: analysis of evaluations; None: the task has none.
         checks: checks of records before training.
+        presentation: pictures, tables and files of results.
         checkpoints: checkpoints of other tasks and programs, and files beside those of the task.
     """
 
     analysis: Optional[Analysis] = None
     checks: DataChecks = DataChecks()
+    presentation: Presentation = Presentation()
     checkpoints: CheckpointMapping = CheckpointMapping()
 
     @classmethod
@@ -152,6 +153,10 @@ class Task(Presentation, Deployment):
             The example, with the same keys.
         """
 
+    def augmentations(self) -> Sequence[str]:
+        """Return the steps of `augment`, in order, in the words of the config."""
+        return ()
+
     def mixings(self) -> Sequence[Mixing]:
         """Return the augmentations that combine examples, applied in order before `augment`."""
         return ()
@@ -175,6 +180,16 @@ class Task(Presentation, Deployment):
         The engine refuses other batches with a sentence. Undeclared tensors are not compared.
         """
         return BatchSpec()
+
+    def as_tiled(self, size: int) -> Task:
+        """Return the task that reads the examples of evaluations by tiles, by default itself.
+
+        Args:
+            size: side of a tile in pixels. Predictions are merged at the size of the image, and
+                the network does not see the image of these examples.
+        """
+        del size
+        return self
 
     def largest_input(self) -> Optional[Tuple[int, int]]:
         """Return an upper bound of the height and width of images in a batch; None if unknown."""

@@ -11,14 +11,18 @@ from typing import Type
 
 from estimator_lib import errors
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, find_build_problems
-from estimator_lib.task import CheckpointMapping, DataChecks, Task
+from estimator_lib.task import CheckpointMapping, DataChecks, Presentation, Task
 
 _FIELD = 'model.external.task'
 _IDENTIFIER = r'[^\W\d]\w*'
 _SYNTAX = re.compile(rf'({_IDENTIFIER}(?:\.{_IDENTIFIER})*):({_IDENTIFIER})')
 
 # A task of an older release has their methods itself.
-_PARTS = {'checks': DataChecks, 'checkpoints': CheckpointMapping}
+_PARTS = {
+    'checks': DataChecks,
+    'checkpoints': CheckpointMapping,
+    'presentation': Presentation,
+}
 
 _RULES = ConfigRules(supported={'DetectionModel': frozenset({'external'})})
 

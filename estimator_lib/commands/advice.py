@@ -41,7 +41,9 @@ def find_advice(
             if metric:
                 higher = metric_choices.direction(config, metric)
                 curve = table.curve(f'{EVAL}{name}/{metric}')
-                found += advise_on_curve(curve, task.metric_title(metric), higher is not False)
+                found += advise_on_curve(
+                    curve, task.presentation.metric_title(metric), higher is not False
+                )
             if task.analysis is not None:
                 found += task.analysis.create_analyzer().advise(last)
     return found[:_MOST]

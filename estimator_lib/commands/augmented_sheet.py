@@ -110,7 +110,7 @@ def draw_examples(
                 batch = session.run((features, labels))
                 for index in range(len(batch[0][SOURCE_ID])):
                     example, targets = (copy_example(part, index) for part in batch)
-                    picture = task.draw(example, {}, targets)
+                    picture = task.presentation.draw(example, {}, targets)
                     if picture is None:
                         return []
                     pictures.append(visualization.reduced(picture))

@@ -87,7 +87,7 @@ def first_lines(
         config: the config of the run.
         network: the name of the network.
     """
-    names = task.class_names()
+    names = task.presentation.class_names
     lines = [f'model: {task.name}, {network}']
     if names:
         lines.append(f'classes: {len(names)} ({errors.shortened(names, _CLASSES)})')

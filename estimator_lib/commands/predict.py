@@ -113,7 +113,7 @@ def predict_images(
         refuse_nothing(len(files.entries), skipped)
         files.write()
     if task is not None and not files.found_any:
-        nothing = task.nothing_found(options.shown, options.worth_showing)
+        nothing = task.presentation.nothing_found(options.shown, options.worth_showing)
         if nothing:
             log.warning('%s', nothing)
     return skipped
@@ -220,7 +220,7 @@ def describe(
         return Description(outputs)
     worth_showing = options.shown.or_else(options.worth_showing)
     try:
-        described = task.describe({IMAGE: pixels}, outputs, worth_showing)
+        described = task.presentation.describe({IMAGE: pixels}, outputs, worth_showing)
     except KeyError as error:
         if error.args[0] in outputs:
             raise
@@ -252,7 +252,7 @@ class _Describer:
         self._options = options
         self._files = files
         self._report = report
-        self._class_names = [] if task is None else task.class_names()
+        self._class_names = [] if task is None else task.presentation.class_names
         files.write_shared(self._class_names)
 
     def __call__(self, image: Image, pixels: np.ndarray, outputs: Arrays) -> None:
@@ -317,7 +317,7 @@ class _Describer:
             )
 
     def _coco_results(self, features: Arrays, outputs: Arrays) -> Sequence[Mapping[str, Any]]:
-        results = self._task.coco_results(features, outputs, self._options.shown)
+        results = self._task.presentation.coco_results(features, outputs, self._options.shown)
         if results is None:
             raise errors.UserError(
                 f'--output_format=coco: COCO has no results of {self._task.name}; expected '
@@ -327,7 +327,7 @@ class _Describer:
 
     def _regions(self, features: Arrays, outputs: Arrays, flag: str) -> Sequence[Region]:
         worth_showing = self._options.shown.or_else(self._options.worth_showing)
-        regions = self._task.regions(features, outputs, worth_showing)
+        regions = self._task.presentation.regions(features, outputs, worth_showing)
         if regions is None:
             raise errors.UserError(
                 f'{flag}: it has objects in images, and {self._task.name} finds none; expected '
@@ -339,7 +339,9 @@ class _Describer:
         self, image: Image, features: Arrays, outputs: Arrays
     ) -> Mapping[str, Sequence[str]]:
         stem = os.path.splitext(os.path.basename(image.name))[0]
-        lines = self._task.submission_lines(stem, features, outputs, self._options.shown)
+        lines = self._task.presentation.submission_lines(
+            stem, features, outputs, self._options.shown
+        )
         if lines is None:
             raise errors.UserError(
                 f'--output_format={prediction_files.SUBMISSION}: {self._task.name} has none with '

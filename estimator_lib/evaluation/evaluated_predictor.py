@@ -39,7 +39,7 @@ class EvaluatedPredictor:
         self._predictor = predictor
         self._plan = None if tiling is None else inference.Plan(tiling=tiling)
         known = predictor.output_types
-        names = list(known if tiling is None else task.tiled_outputs())
+        names = list(known if tiling is None else task.presentation.tiled_outputs)
         for name in names:
             if name not in known:
                 raise errors.UserError(
@@ -92,7 +92,7 @@ class EvaluatedPredictor:
             loaded = [(inference.Image(name, '', 0, lambda: image), image)]
             results = inference.run(self._predictor, self._task, loaded, self._plan, inference.stop)
             ((_, _, merged),) = results
-            return self._task.evaluated_tiles(merged)
+            return self._task.presentation.evaluated_tiles(merged)
         except errors.UserError as problem:
             self.problem = problem
             raise

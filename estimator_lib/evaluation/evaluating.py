@@ -176,7 +176,7 @@ class Evaluator:
         summaries.write(eval_dir, step, {**metrics, **rate}, draw_metrics(self._task, values))
         if examples.name in self._pictures:
             pictures = self._pictures[examples.name]
-            pictures.write(step, self._task.worth_showing(metrics))
+            pictures.write(step, self._task.presentation.worth_showing(metrics))
             sheets.write(os.path.join(eval_dir, sheets.FOLDER), step, pictures.drawn)
         seconds = time.monotonic() - started
         log_metrics(self._task, f'{examples.title}, step {step}', metrics, seconds, first)
@@ -258,11 +258,11 @@ def create_pictures(
         eval_dir: the folder of the events.
     """
     return summaries.ExamplePictures(
-        task.draw,
+        task.presentation.draw,
         eval_dir,
         eval_config.num_visualizations,
         eval_config.visualization_export_dir,
-        task.files,
+        task.presentation.files,
     )
 
 
@@ -288,12 +288,14 @@ def write_analysis(
     analyzed = collector.finish(metrics)
     if analyzed is None:
         return
-    shown = task.worth_showing(metrics)
+    shown = task.presentation.worth_showing(metrics)
     path = analysis_files.write(
         folder,
         analyzed,
-        lambda each: task.draw(each.features, each.outputs, each.labels or None, shown),
-        {task.metric_title(name): value for name, value in metrics.items()},
+        lambda each: task.presentation.draw(
+            each.features, each.outputs, each.labels or None, shown
+        ),
+        {task.presentation.metric_title(name): value for name, value in metrics.items()},
         f'{task.name.capitalize()}: analysis of an evaluation',
         f'{subtitle}, {analyzed.count} examples',
         labels,
@@ -316,7 +318,7 @@ def log_metrics(
     text = 'evaluation on %s, %.1f s (first batch after %.2f s)'
     log.info(text, what, seconds, first)
     for name in sorted(metrics):
-        log.info('  %-48s %.6g', task.metric_title(name), metrics[name])
+        log.info('  %-48s %.6g', task.presentation.metric_title(name), metrics[name])
 
 
 def draw_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
@@ -327,7 +329,7 @@ def draw_metrics(task: Task, values: Mapping[str, Any]) -> Dict[str, np.ndarray]
         values: results of `Estimator.evaluate` by name.
     """
     with figures.tolerated('pictures of the metrics'):
-        return task.draw_metrics(values)
+        return task.presentation.draw_metrics(values)
     return {}
 
 

@@ -82,7 +82,7 @@ def evaluate_file(
         if eval_dir:
             summaries.write(eval_dir, step, metrics, evaluating.draw_metrics(task, values))
         for hook in pictures:
-            hook.write(step, task.worth_showing(metrics))
+            hook.write(step, task.presentation.worth_showing(metrics))
         seconds = time.monotonic() - started
         what = f'{examples.title}, {name}'
         evaluating.log_metrics(task, what, metrics, seconds, session.seconds_to_first_batch)

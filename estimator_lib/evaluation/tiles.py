@@ -48,14 +48,14 @@ def check(task: Task, config: eval_pb2.EvalConfig) -> None:
     tiling = from_config(config)
     if tiling is None:
         return
-    if not task.tiled_outputs():
+    if not task.presentation.tiled_outputs:
         raise errors.ConfigError(
             f'{FIELD} (--tile): the metrics of this {task.name} model need outputs that cannot be '
             'put together, or its network needs the context of other images; expected boxes, '
             'rotated boxes, masks of objects, classes of pixels or edges, without context, or no '
             'tiles.'
         )
-    if tiling.whole and not task.merges_whole_image():
+    if tiling.whole and not task.presentation.merges_whole_image:
         raise errors.ConfigError(
             f'{FIELD}.whole_image (--whole_image): {task.name} has a result for each pixel, which '
             'a tile gives; leave it out.'

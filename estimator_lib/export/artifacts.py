@@ -49,7 +49,7 @@ def write(
         checkpoint: prefix of the checkpoint that was exported.
         about: content of `export.json`, to which the origin of the model is added.
     """
-    names = task.class_names()
+    names = task.presentation.class_names
     metrics = evaluated.read(checkpoint)
     texts = {
         EXPORT_FILE: evaluated.to_json({**about, _ORIGIN: origin(config, checkpoint)}),

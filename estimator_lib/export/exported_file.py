@@ -76,7 +76,7 @@ class ExportedFile:
         sides = _known(self._input['shape'])[1:3]
         self.takes_images = self._input['dtype'] == 'uint8' and None in sides
         self._check_fit()
-        artifacts.check_classes(path, task.class_names())
+        artifacts.check_classes(path, task.presentation.class_names)
 
     def outputs(self, features: Features) -> Tensors:
         """Build the outputs of `Task.postprocess`, computed by the file instead of the network.

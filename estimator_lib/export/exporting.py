@@ -81,7 +81,7 @@ def _write_card(folder: str, source: Source, about: Mapping[str, Any]) -> None:
     card = model_card.text(
         f'{source.task.name} ({kind})' if kind else source.task.name,
         source.task.hub_tag,
-        source.task.class_names(),
+        source.task.presentation.class_names,
         about,
         evaluated.read(source.checkpoint),
         source.config.export_config.license,

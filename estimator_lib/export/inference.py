@@ -79,7 +79,7 @@ def run(
             f'--tile: {predictor.path} has no pipeline.config, so how to put its outputs together '
             'is not known; --pipeline_config_path is needed.'
         )
-    if plan.tiling.whole and not task.merges_whole_image():
+    if plan.tiling.whole and not task.presentation.merges_whole_image:
         raise errors.UserError(
             f'--whole_image: {task.name} has a result for each pixel, which a tile gives; leave it '
             'out.'
@@ -172,7 +172,7 @@ def _run_in_tiles(
         # All tiles have one size, so `_batches` keeps their order: that of the windows.
         outputs = (output for _, _, output in ran)
         try:
-            merged = task.merge_tiles(zip(windows, outputs), (height, width))
+            merged = task.presentation.merge_tiles(zip(windows, outputs), (height, width))
         except errors.DataError as problem:
             report(problem)
             continue

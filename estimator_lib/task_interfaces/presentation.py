@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -12,7 +13,6 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
-    TypeVar,
 )
 
 import numpy as np
@@ -21,8 +21,6 @@ from estimator_lib.task_interfaces.tensors import Arrays
 
 if TYPE_CHECKING:
     from estimator_lib.drawing.tiling import Window
-
-PresentationT = TypeVar('PresentationT', bound='Presentation')
 
 
 class Shown(NamedTuple):
@@ -85,29 +83,25 @@ class Region(NamedTuple):
 
 
 class Presentation:
-    """Optional methods of a task for pictures, tables and files of results.
+    """Part of a task that makes pictures, tables and files of its results.
 
-    Each has a default; a task overrides those that it supports.
+    Each method has a default; by default all outputs are written as they are.
+
+    Attributes:
+        class_names: names of the classes, in the order of their numbers in outputs; empty where
+            none are known.
+        described_outputs: shapes of the outputs that `describe` needs, of one example, by name. A
+            side is None where examples or models differ. A model without these outputs is refused
+            before the first image.
+        tiled_outputs: names of the outputs that evaluations by tiles merge; `Task.metrics` must
+            need no others. Empty: there are no evaluations by tiles.
+        merges_whole_image: whether the last tile of `merge_tiles` may be the whole image.
     """
 
-    def augmentations(self) -> Sequence[str]:
-        """Return the steps of `augment`, in order, in the words of the config."""
-        return ()
-
-    def class_names(self) -> Sequence[str]:
-        """Return the names of the classes, in the order of their numbers in outputs.
-
-        Empty where none are known.
-        """
-        return ()
-
-    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
-        """Return the shapes of the outputs that `describe` needs, of one example, by name.
-
-        A side is None where examples or models differ. A model without these outputs is refused
-        before the first image.
-        """
-        return {}
+    class_names: Sequence[str] = ()
+    described_outputs: Mapping[str, Sequence[Optional[int]]] = MappingProxyType({})
+    tiled_outputs: Sequence[str] = ()
+    merges_whole_image: bool = True
 
     def metric_title(self, name: str) -> str:
         """Return the title of a metric for people: its name, with the name of its class."""
@@ -266,27 +260,6 @@ class Presentation:
         del tiles, size
         return None
 
-    def tiled_outputs(self) -> Sequence[str]:
-        """Return the names of the outputs that evaluations by tiles merge.
-
-        `Task.metrics` must need no others. Empty: there are no evaluations by tiles.
-        """
-        return ()
-
-    def as_tiled(self: PresentationT, size: int) -> PresentationT:
-        """Return the task that reads the examples of evaluations by tiles, by default itself.
-
-        Args:
-            size: side of a tile in pixels. Predictions are merged at the size of the image, and
-                the network does not see the image of these examples.
-        """
-        del size
-        return self
-
     def evaluated_tiles(self, merged: Arrays) -> Arrays:
         """Return the outputs of `merge_tiles` as arrays of numbers, for `metrics`."""
         return merged
-
-    def merges_whole_image(self) -> bool:
-        """Return whether the last tile of `merge_tiles` may be the whole image."""
-        return True

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, Dict, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from estimator_lib.data import record_sources
-from estimator_lib.drawing import visualization
 from estimator_lib.task import (
-    AS_CONFIGURED,
     IMAGE,
     SOURCE_ID,
     Arrays,
@@ -19,7 +17,6 @@ from estimator_lib.task import (
     Features,
     Labels,
     Metric,
-    Shown,
     Tensors,
 )
 from estimator_lib.task_interfaces import agreement, deployable
@@ -31,13 +28,14 @@ from model_fns.classification import (
     merged_views,
     multi_label_metrics,
 )
-from model_fns.classification.analysis.label_analyzer import THRESHOLD, MultiLabelAnalyzer
+from model_fns.classification.analysis.label_analyzer import MultiLabelAnalyzer
 from model_fns.classification.deployable import (
     CLASSES,
     LOGITS,
     PROBABILITIES,
     ClassificationDeployable,
 )
+from model_fns.classification.presentation import MultiLabelPresentation
 from model_fns.classification.task import (
     MERGED_LOGITS,
     ClassificationTask,
@@ -55,6 +53,8 @@ _KEYS = {
 
 class MultiLabelTask(ClassificationTask):
     """Classification of images into any number of the classes; arguments are those of the base."""
+
+    _presentation_class = MultiLabelPresentation
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode one record; its labels become float32 [num_classes], 1 for each label.
@@ -120,10 +120,6 @@ class MultiLabelTask(ClassificationTask):
             CLASSES: tf.cast(logits >= 0, tf.int64),
         }
 
-    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
-        """Return the probabilities of the classes, and 1 or 0 for each class."""
-        return dict.fromkeys((PROBABILITIES, CLASSES), (self._num_classes,))
-
     def metrics(self, outputs: Tensors, features: Features, labels: Labels) -> Dict[str, Metric]:
         """Build the accumulator of scores, see `multi_label_metrics`."""
         return multi_label_metrics.create_metrics(outputs[LOGITS], labels[inputs.LABEL])
@@ -136,37 +132,6 @@ class MultiLabelTask(ClassificationTask):
         """Return the names that `finish_metrics` may return."""
         return multi_label_metrics.metric_names(self._num_classes)
 
-    def draw(
-        self,
-        features: Arrays,
-        outputs: Arrays,
-        labels: Optional[Arrays] = None,
-        shown: Shown = AS_CONFIGURED,
-    ) -> Optional[np.ndarray]:
-        """Return the image over its predicted classes, and its labels.
-
-        Returns:
-            uint8 [height', width', 3].
-        """
-        picture = visualization.displayable(features[IMAGE])
-        own = np.flatnonzero(() if labels is None else self._shown(labels))
-        if not outputs:
-            return visualization.captioned(picture, [self._joined(own.tolist())])
-        probabilities = np.asarray(outputs[PROBABILITIES])
-        predicted = np.flatnonzero(probabilities >= THRESHOLD)
-        lines = [self._joined(predicted.tolist())]
-        if labels is not None:
-            lines.append(f'is {self._joined(own.tolist())}')
-        # No frame for a class that was not looked for.
-        known = () if labels is None else np.flatnonzero(~np.isnan(labels[inputs.LABEL]))
-        wrong = labels is not None and list(own) != [each for each in predicted if each in known]
-        return visualization.captioned(picture, lines, alarming=wrong)
-
-    def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
-        """Return no pictures: labels that occur together have no confusion matrix."""
-        del values
-        return {}
-
     def deployable(
         self, ops: deployable.Ops, options: Mapping[str, Any]
     ) -> ClassificationDeployable:
@@ -178,16 +143,8 @@ class MultiLabelTask(ClassificationTask):
         return data_checks.MultiLabelChecks(*self._labeling(), self._preprocess.channels, True)
 
     def _create_analysis(self) -> Analysis:
-        names, to_pixels = self.class_names(), self._preprocess.denormalize
+        names, to_pixels = self.presentation.class_names, self._preprocess.denormalize
         return Analysis(lambda: MultiLabelAnalyzer(names, to_pixels))
-
-    @staticmethod
-    def _shown(labels: Arrays) -> np.ndarray:
-        return np.nan_to_num(labels.get(inputs.SHARES, labels[inputs.LABEL]))
-
-    def _joined(self, indices: Sequence[int]) -> str:
-        names = self.class_names()
-        return ', '.join(names[index] for index in indices) or 'none'
 
 
 class MultiLabelDeployable(ClassificationDeployable):

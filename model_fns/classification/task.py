@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_lib import graph_state, tf_estimator
-from estimator_lib.analysis import plots, rendering
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
-from estimator_lib.drawing import visualization
 from estimator_lib.task import (
-    AS_CONFIGURED,
     IMAGE,
-    Arrays,
     BatchSpec,
-    Description,
     Example,
     Features,
     Labels,
     Metric,
     Mixing,
-    Shown,
     Task,
     Tensors,
 )
@@ -53,6 +46,7 @@ from model_fns.classification.deployable import (
     PROBABILITIES,
     ClassificationDeployable,
 )
+from model_fns.classification.presentation import ClassificationPresentation
 from model_fns.layers import quantization
 from model_fns.structures import channels, images, label_map_files
 from model_fns.structures import label_map as label_maps
@@ -64,8 +58,6 @@ ModeKeys = tf_estimator.ModeKeys
 
 AUXILIARY_LOGITS = 'auxiliary_logits'
 MERGED_LOGITS = 'merged_logits'  # of all views, in test-time augmentation
-
-_TOP_K = 5  # classes that are told of an image, unless another number is asked for
 
 CLASSIFICATION_LOSS = 'classification_loss'
 AUXILIARY_LOSS = 'auxiliary_loss'
@@ -93,6 +85,7 @@ class ClassificationTask(Task):
     """
 
     hub_tag = 'image-classification'
+    _presentation_class = ClassificationPresentation
 
     def __init__(
         self,
@@ -126,6 +119,10 @@ class ClassificationTask(Task):
         self._max_pixels = max_pixels
         self._views = views
         self._augmentation = (augment or Augmentation()).after(self._distort)
+        names = {} if label_map is None else label_map.names
+        self.presentation = self._presentation_class(
+            metrics.class_names(num_classes, names, labels_offset), labels_offset
+        )
         self.checkpoints = checkpoint_scopes.BackboneCheckpoints(
             'classification',
             network.logits_scopes,
@@ -304,63 +301,6 @@ class ClassificationTask(Task):
         """Return the names that `finish_metrics` may return."""
         return metrics.metric_names(self._num_classes)
 
-    def metric_title(self, name: str) -> str:
-        """Return the name of a metric with the class that it belongs to."""
-        return label_maps.with_class_name(name, self.class_names())
-
-    def draw(
-        self,
-        features: Arrays,
-        outputs: Arrays,
-        labels: Optional[Arrays] = None,
-        shown: Shown = AS_CONFIGURED,
-    ) -> Optional[np.ndarray]:
-        """Return the image over its class, probability and label: uint8 [height', width', 3]."""
-        names = self.class_names()
-        if not outputs:
-            picture = visualization.displayable(features[IMAGE])
-            return visualization.captioned(picture, inputs.label_lines(labels, names))
-        predicted = int(outputs[CLASSES]) - self._labels_offset
-        lines = [f'{names[predicted]} {outputs[PROBABILITIES][predicted]:.0%}']
-        wrong = False
-        if labels is not None:
-            label = int(labels[inputs.LABEL])
-            wrong = label != predicted
-            lines.append(f'is {names[label]}')
-        return visualization.captioned(
-            visualization.displayable(features[IMAGE]), lines, alarming=wrong
-        )
-
-    def describe(
-        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
-    ) -> Description:
-        """Return the most probable classes: their names, labels and probabilities."""
-        probabilities = np.asarray(outputs[PROBABILITIES])
-        names = self.class_names()
-        best = np.argsort(-probabilities, kind='stable')
-        if shown.class_indices is not None:
-            best = best[np.isin(best, shown.class_indices)]
-        rows = [
-            {
-                'class': names[index],
-                'id': int(index) + self._labels_offset,
-                'score': round(float(probabilities[index]), 6),
-            }
-            for index in best[: shown.top_k or _TOP_K]
-            if probabilities[index] >= (shown.least_score or 0.0)
-        ]
-        return Description({'classes': rows}, rows, self.draw(features, outputs))
-
-    def draw_metrics(self, values: Mapping[str, Any]) -> Dict[str, np.ndarray]:
-        """Return the confusion matrix."""
-        counts, names = values[metrics.CONFUSION], self.class_names()
-        titles = ('label', 'predicted')
-        return {
-            metrics.CONFUSION: rendering.picture(
-                lambda figure: plots.confusion_matrix(figure, counts, names, True, titles)
-            )
-        }
-
     def serving_features(self, images: tf.Tensor) -> Features:
         """Return each image as evaluation prepares it."""
         prepared = tf.map_fn(
@@ -378,10 +318,6 @@ class ClassificationTask(Task):
         exported = copy.copy(self)
         exported._views = None
         return exported
-
-    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
-        """Return the probabilities of the classes, and the class."""
-        return {PROBABILITIES: (self._num_classes,), CLASSES: ()}
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """Select outputs of an export: logits, probabilities [batch, classes], classes [batch]."""
@@ -417,16 +353,11 @@ class ClassificationTask(Task):
         return data_checks.ClassificationChecks(*self._labeling(), self._preprocess.channels)
 
     def _create_analysis(self) -> Analysis:
-        names, to_pixels = self.class_names(), self._preprocess.denormalize
+        names, to_pixels = self.presentation.class_names, self._preprocess.denormalize
         return Analysis(
             lambda: ClassificationAnalyzer(names, self._labels_offset, to_pixels),
             functools.partial(resampling.create_resampler, num_classes=self._num_classes),
         )
-
-    def class_names(self) -> List[str]:
-        """Return the display names of the classes, by index."""
-        names = {} if self._label_map is None else self._label_map.names
-        return list(metrics.class_names(self._num_classes, names, self._labels_offset))
 
 
 def _label_map(config: pipeline_pb2.TrainEvalPipelineConfig) -> Optional[label_maps.LabelMap]:

@@ -91,8 +91,10 @@ def chosen_model(options: RunOptions) -> Model:
         return Model(predictor, None, ModelSource(predictor.path, signature_name, None))
     source = ModelSource(predictor.path, signature_name, flag_configs.load_file(options, path))
     task = build_task(source.config, options.mode)
-    artifacts.check_outputs(predictor.path, task.described_outputs(), predictor.output_shapes)
-    artifacts.check_classes(predictor.path, task.class_names())
+    artifacts.check_outputs(
+        predictor.path, task.presentation.described_outputs, predictor.output_shapes
+    )
+    artifacts.check_classes(predictor.path, task.presentation.class_names)
     return Model(predictor, task, source)
 
 
@@ -159,8 +161,8 @@ def open_file(path: str, task: Task) -> exported_model.Predictor:
     if not exported_file.is_foreign(path):
         return exported_file.FilePredictor(task, path)
     predictor = foreign_models.open_predictor(path, task)
-    artifacts.check_outputs(path, task.described_outputs(), predictor.output_shapes)
-    artifacts.check_classes(path, task.class_names())
+    artifacts.check_outputs(path, task.presentation.described_outputs, predictor.output_shapes)
+    artifacts.check_classes(path, task.presentation.class_names)
     return predictor
 
 

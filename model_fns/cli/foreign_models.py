@@ -208,7 +208,7 @@ def open_predictor(path: str, task: Task) -> ForeignPredictor:
 
 
 def _converting(form: Form, task: Task) -> Convert:
-    described = task.described_outputs()
+    described = task.presentation.described_outputs
     change = form.convert
     if change is _class_scores and described.get(classes.CLASSES):  # 0 or 1 for each class
         change = _label_scores

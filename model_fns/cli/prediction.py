@@ -50,7 +50,9 @@ def predict_files(options: RunOptions) -> None:
     of_channels = image_format, options.additional_channels
     sources = image_sources.find_images(options.images, *decoding, *of_channels)
     sources.refuse_overwriting(options.output_dir)
-    worth_showing = AS_CONFIGURED if task is None else task.worth_showing(predictor.metrics)
+    worth_showing = (
+        AS_CONFIGURED if task is None else task.presentation.worth_showing(predictor.metrics)
+    )
     if options.score_threshold is None and worth_showing.least_score is not None:
         text = 'scores below %.3g are hidden: the threshold with the best F1 in the evaluation'
         log.info(text, worth_showing.least_score)
@@ -143,7 +145,7 @@ def _class_indices(names: Sequence[str], task: Optional[Task]) -> Optional[Tuple
             f'--only_class={names[0]}: the model has no names of classes, as there is no '
             'pipeline.config in it; expected --pipeline_config_path, or no --only_class.'
         )
-    known = list(task.class_names())
+    known = list(task.presentation.class_names)
     for name in names:
         if name not in known:
             raise errors.UserError(

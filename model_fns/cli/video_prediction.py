@@ -68,7 +68,7 @@ def predict_videos(
             skipped.append(str(problem))
     predict.refuse_nothing(len(paths) - len(skipped), skipped, 'videos')
     if task is not None and not found_any:
-        nothing = task.nothing_found(options.shown, options.worth_showing)
+        nothing = task.presentation.nothing_found(options.shown, options.worth_showing)
         if nothing:
             log.warning('%s', nothing)
     return skipped

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import copy
 import functools
-from typing import Any, Dict, Iterable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
 from estimator_lib.config.rules import ConfigRules
-from estimator_lib.drawing.tiling import Window
 from estimator_lib.task import (
-    AS_CONFIGURED,
-    Arrays,
     BatchSpec,
-    Description,
     Example,
     Features,
     Labels,
     Metric,
     Mixing,
-    Region,
-    Shown,
     Task,
     Tensors,
 )
@@ -43,8 +36,8 @@ from model_fns.detection.analysis.analyzer import DetectionAnalyzer
 from model_fns.detection.boxes import targets
 from model_fns.detection.checkpoint_mapping import DetectionCheckpoints
 from model_fns.detection.data import augmentation, image_resizers, inputs, sequences
-from model_fns.detection.detections import descriptions, merging, pictures, post_processing
-from model_fns.detection.metrics import best_f1
+from model_fns.detection.detections import pictures, post_processing
+from model_fns.detection.detections.presentation import DetectionPresentation
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.layers import quantization
 from model_fns.structures import channels, label_map_files
@@ -99,14 +92,16 @@ class DetectionTask(Task):
         self._reader = reader
         self._augment = augment
         self._evaluator = evaluator
-        self._drawer = drawer
+        self.presentation = DetectionPresentation(model, reader, drawer)
         self._across_replicas = tuple(across_replicas)
         self._views = views
         self.checks = data_checks.DetectionChecks(model, reader)
         self.checkpoints = DetectionCheckpoints(model, label_map, load_all_variables)
         if analyzed is not None:
             self.analysis = Analysis(
-                lambda: DetectionAnalyzer(analyzed, self.least_score, self._evaluated_labels),
+                lambda: DetectionAnalyzer(
+                    analyzed, self.presentation.least_score, self._evaluated_labels
+                ),
                 functools.partial(resampling.create_resampler, evaluator=analyzed),
             )
         self._eval_resizer: inputs.Resizer = model.resizer
@@ -244,92 +239,12 @@ class DetectionTask(Task):
         """List all metrics that an evaluation may report."""
         return self._evaluator.names()
 
-    def worth_showing(self, metrics: Mapping[str, float]) -> Shown:
-        """Select detections by the score of the best F1, unless the config has a score."""
-        if self._drawer.min_score is not None:
-            return AS_CONFIGURED
-        return Shown(least_score=metrics.get(best_f1.SCORE_THRESHOLD))
-
-    def draw(
-        self,
-        features: Arrays,
-        outputs: Arrays,
-        labels: Optional[Arrays] = None,
-        shown: Shown = AS_CONFIGURED,
-    ) -> Optional[np.ndarray]:
-        """Draw detections, next to the groundtruth if it is known."""
-        return self._drawer.showing(shown).draw(features, outputs, labels)
-
-    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
-        """Return the detections, and the masks and keypoints that the model has."""
-        return descriptions.needed_outputs(self._model.family, self._model.outputs)
-
-    def describe(
-        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
-    ) -> Description:
-        """Describe detections by names and boxes in pixels, with a picture of the best."""
-        drawer = self._drawer.showing(shown)
-        detections = self._find(features, outputs, shown)
-        rows = descriptions.rows(detections, drawer.class_names)
-        values, picture = descriptions.values(detections, rows), drawer.draw(features, outputs)
-        return Description(values, rows, picture)
-
-    def regions(
-        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
-    ) -> Sequence[Region]:
-        """Return the detections that `describe` describes, with masks if there are any."""
-        return descriptions.regions(self._find(features, outputs, shown))
-
-    def _find(self, features: Arrays, outputs: Arrays, shown: Shown) -> descriptions.Found:
-        least_score = self._drawer.least_score
-        return descriptions.find(outputs, features[fields.IMAGE].shape, least_score, shown)
-
-    def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
-        """Describe the score threshold and its source."""
-        return self._drawer.nothing_found(shown, worth_showing)
-
-    def coco_results(
-        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
-    ) -> Sequence[Mapping[str, Any]]:
-        """Convert detections to the result format of COCO."""
-        found = descriptions.find(outputs, features[fields.IMAGE].shape, 0.0, shown)
-        return descriptions.coco_results(found)
-
-    def submission_lines(
-        self, stem: str, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
-    ) -> Optional[Mapping[str, Sequence[str]]]:
-        """Format rotated boxes for DOTA; None for axis-aligned boxes."""
-        if not self._model.family.IS_ROTATED:
-            return None
-        detections = descriptions.find(outputs, features[fields.IMAGE].shape, 0.0, shown)
-        return descriptions.dota_lines(stem, detections, self._reader.class_names())
-
-    def merge_tiles(
-        self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]
-    ) -> Optional[Arrays]:
-        """Merge the detections of tiles, with their masks; None for models with keypoints."""
-        if fields.DETECTION_KEYPOINTS in self._model.outputs:
-            return None
-        return merging.merge(tiles, size)
-
     def as_tiled(self, size: int) -> DetectionTask:
         """Return the task whose evaluations read masks at the size of images larger than a tile."""
         tiled = copy.copy(self)
         if self._reader.mask_type is not None:
             tiled._eval_resizer = image_resizers.SmallImageResizer(self._model.resizer, size)
         return tiled
-
-    def tiled_outputs(self) -> Sequence[str]:
-        """Return what `merge_tiles` merges; nothing for models with keypoints or context."""
-        # Tiles are predicted as requests, which have no features of other images.
-        if fields.DETECTION_KEYPOINTS in self._model.outputs or self._reader.context is not None:
-            return ()
-        corners = [fields.DETECTION_CORNERS] if self._model.family.IS_ROTATED else []
-        return (*merging.NAMES, *corners, *({fields.DETECTION_MASKS} & self._model.outputs))
-
-    def evaluated_tiles(self, merged: Arrays) -> Arrays:
-        """Return detections whose masks, if there are any, have one size."""
-        return merging.with_even_masks(merged)
 
     def serving_features(self, images: tf.Tensor) -> Features:
         """Resize each image to the network's input size."""
@@ -360,12 +275,6 @@ class DetectionTask(Task):
         """Build the deployable form of the model; see `detector.Detector.deployable`."""
         return self._model.deployable(ops, options)
 
-    def class_names(self) -> Sequence[str]:
-        """Return the names of the ids from 1 on; the id replaces a missing name."""
-        names, first = self._reader.class_names(), label_maps.FIRST_ID
-        ids = range(first, first + self._model.num_classes)
-        return [names.get(class_id, str(class_id)) for class_id in ids]
-
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """Select the outputs of a served model."""
         return self._model.export_outputs(outputs)
@@ -377,10 +286,6 @@ class DetectionTask(Task):
     def split_sequence(self, serialized: bytes) -> Sequence[bytes]:
         """Split a sequence of images into records of single images."""
         return sequences.split(serialized)
-
-    def least_score(self, metrics: Mapping[str, float]) -> float:
-        """Return the least score of detections that are shown, given the metrics."""
-        return self._drawer.showing(self.worth_showing(metrics)).least_score
 
     def _true_shapes(self, features: Features) -> Optional[tf.Tensor]:
         """Return sizes without padding, int32 [B, 3]; None if inputs cannot contain padding."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
 from estimator_lib import errors
 from estimator_lib.drawing import colors, visualization
-from estimator_lib.task import Arrays, Region, Shown
-from model_fns.segmentation import fields
+from estimator_lib.drawing.tiling import Window
+from estimator_lib.task import AS_CONFIGURED, Arrays, Description, Presentation, Region, Shown
+from model_fns.segmentation import fields, instances, merging
 from model_fns.segmentation.data.presets import Dataset
 from model_fns.structures import id_maps, run_lengths
+from model_fns.structures.label_map import with_class_name
+from protos import segmentation_pb2
 
 _DIMMED = 0.35  # brightness of the image below a heat map
 _HEAT = np.array([255.0, 90.0, 40.0])
@@ -28,18 +30,61 @@ _HEADS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Drawer:
-    """Drawer of examples.
+class SegmentationPresentation(Presentation):
+    """Presentation of segmentations.
 
-    Attributes:
+    Args:
         dataset: names and colors of the classes.
+        model: the config message; None: the default one.
+        grouping: grouping of pixels to instances; None: there is none.
     """
 
-    dataset: Dataset
+    merges_whole_image = False  # each pixel is in a tile, at its own size
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        model: Optional[segmentation_pb2.Segmentation] = None,
+        grouping: Optional[instances.InstanceGrouping] = None,
+    ):
+        self.class_names = dataset.class_names
+        self.described_outputs = {fields.SEMANTIC_PREDICTIONS: (None, None)}
+        self.tiled_outputs = merging.tiled_outputs(model) if model else ()
+        self._dataset, self._grouping = dataset, grouping
+        self._saves_raw = model is not None and model.evaluation.save_raw_predictions
+
+    def metric_title(self, name: str) -> str:
+        """Return the title of a metric, with the name of its class."""
+        return with_class_name(name, self.class_names)
+
+    def merge_tiles(self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arrays:
+        """Merge the outputs of tiles, see `merging.merge`."""
+        return merging.merge(tiles, size, self._grouping.things() if self._grouping else None)
+
+    def files(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
+        """Return the predicted classes as a PNG, where the config asks for them."""
+        if not self._saves_raw:
+            return {}
+        return {'_raw.png': visualization.encode_png(self.raw_classes(features, outputs))}
+
+    def describe(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Description:
+        """Return the pixels of each class, the number of instances, and PNGs of their ids.
+
+        The outputs themselves would be a hundred megabytes of text for an image.
+        """
+        _refuse_threshold(shown)
+        numbers, rows = self.numbers(outputs, shown.top_k), self.rows(outputs, shown.top_k)
+        picture = self.draw(features, outputs)
+        return Description(numbers, rows, picture, self.id_pngs(features, outputs))
 
     def draw(
-        self, features: Arrays, outputs: Arrays, labels: Optional[Arrays] = None
+        self,
+        features: Arrays,
+        outputs: Arrays,
+        labels: Optional[Arrays] = None,
+        shown: Shown = AS_CONFIGURED,
     ) -> np.ndarray:
         """Draw one example: a row for the classes, and one for each further head.
 
@@ -48,6 +93,7 @@ class Drawer:
                 where `TRUE_IMAGE_SHAPE` is smaller.
             outputs: of the same size, see `fields`.
             labels: of the same size; they are drawn beside the predictions.
+            shown: not used: all classes are drawn.
 
         Returns:
             uint8 [height, width, 3].
@@ -87,11 +133,7 @@ class Drawer:
         Returns:
             uint8 or uint16 [height, width], without padding.
         """
-        return self.dataset.to_submission_ids(_unpadded_classes(features, outputs))
-
-    def raw_png(self, features: Arrays, outputs: Arrays) -> bytes:
-        """Encode `raw_classes` as a gray PNG file."""
-        return visualization.encode_png(self.raw_classes(features, outputs))
+        return self._dataset.to_submission_ids(_unpadded_classes(features, outputs))
 
     def numbers(self, outputs: Arrays, top_k: Optional[int] = None) -> Dict[str, Any]:
         """Return the size of one example, its classes (see `rows`), and its number of instances.
@@ -117,19 +159,17 @@ class Drawer:
         """
         counts = id_maps.count_pixels(np.asarray(outputs[fields.SEMANTIC_PREDICTIONS]))
         largest = [index for index in np.argsort(-counts, kind='stable') if counts[index]]
-        names = self.dataset.class_names
+        names = self._dataset.class_names
         return [
             {'class': names[index], 'id': int(index), 'pixels': int(counts[index])}
             for index in largest[:top_k]
         ]
 
-    def regions(self, outputs: Arrays, top_k: Optional[int] = None) -> List[Region]:
-        """Return each instance, else each class, the largest first, with the box around it.
-
-        Args:
-            outputs: `SEMANTIC_PREDICTIONS` and optionally `INSTANCE_PREDICTIONS`.
-            top_k: number of regions; None: all.
-        """
+    def regions(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Sequence[Region]:
+        """Return each instance, else each class, the largest first, with the box around it."""
+        _refuse_threshold(shown)
         classes = np.asarray(outputs[fields.SEMANTIC_PREDICTIONS])
         ids, first = classes, 0
         if fields.INSTANCE_PREDICTIONS in outputs:
@@ -137,15 +177,12 @@ class Drawer:
         counts, boxes = id_maps.count_pixels(ids), id_maps.enclosing_boxes(ids)
         counts[:first] = 0
         largest = [index for index in np.argsort(-counts, kind='stable') if counts[index]]
-        return [_region(classes, ids, index, boxes[index]) for index in largest[:top_k]]
+        return [_region(classes, ids, index, boxes[index]) for index in largest[: shown.top_k]]
 
-    def coco_results(self, outputs: Arrays, top_k: Optional[int]) -> List[Dict[str, Any]]:
-        """Return the run lengths of the regions; scores are 1.
-
-        Args:
-            outputs: `SEMANTIC_PREDICTIONS` and optionally `INSTANCE_PREDICTIONS`.
-            top_k: number of regions; None: all.
-        """
+    def coco_results(
+        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the run lengths of the regions; scores are 1."""
         size = np.shape(outputs[fields.SEMANTIC_PREDICTIONS])
         return [
             {
@@ -153,7 +190,7 @@ class Drawer:
                 'segmentation': run_lengths.encode(region.mask, region.origin, size),
                 'score': 1.0,
             }
-            for region in self.regions(outputs, top_k)
+            for region in self.regions(features, outputs, shown)
         ]
 
     def id_pngs(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
@@ -170,18 +207,18 @@ class Drawer:
         return files
 
     def _classes(self, classes: np.ndarray, title: str) -> np.ndarray:
-        picture = self.dataset.colored(classes)
+        picture = self._dataset.colored(classes)
         return visualization.captioned(picture, [title], legend=self._legend(classes))
 
     def _legend(self, classes: np.ndarray) -> visualization.Legend:
         """Return the names of the classes in a map with their colors, the largest first."""
-        known = (classes >= 0) & (classes < self.dataset.num_classes)
-        known &= classes != self.dataset.ignore_label
+        known = (classes >= 0) & (classes < self._dataset.num_classes)
+        known &= classes != self._dataset.ignore_label
         counts = np.bincount(classes[known].ravel())
         largest = [index for index in np.argsort(-counts, kind='stable') if counts[index]]
-        shown = self.dataset.colored(np.array([largest], np.int64))[0].tolist()
+        shown = self._dataset.colored(np.array([largest], np.int64))[0].tolist()
         return [
-            (self.dataset.class_names[index], (red, green, blue))
+            (self._dataset.class_names[index], (red, green, blue))
             for index, (red, green, blue) in zip(largest, shown)
         ]
 
@@ -198,9 +235,9 @@ class Drawer:
     def _edges(self, image: np.ndarray, edges: np.ndarray) -> np.ndarray:
         """Draw edges over the image: white, or in the colors of their classes."""
         picture = (image * _DIMMED).astype(np.uint8)
-        is_edge = (edges > 0) & (edges != self.dataset.ignore_label)
+        is_edge = (edges > 0) & (edges != self._dataset.ignore_label)
         of_classes = bool(is_edge.any()) and edges[is_edge].max() > 1
-        shown = self.dataset.colored(np.where(is_edge, edges, 0))
+        shown = self._dataset.colored(np.where(is_edge, edges, 0))
         picture[is_edge] = shown[is_edge] if of_classes else visualization.WHITE
         return picture
 
@@ -273,7 +310,7 @@ def _heat(image: np.ndarray, heat: np.ndarray) -> np.ndarray:
     return np.rint(image * _DIMMED * (1.0 - share) + _HEAT * share).astype(np.uint8)
 
 
-def refuse_threshold(shown: Shown) -> None:
+def _refuse_threshold(shown: Shown) -> None:
     """Refuse a threshold of scores, which segmentation does not have, and a choice of classes.
 
     Raises:

@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import functools
 import logging
-from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-import numpy as np
 import tensorflow as tf
 
 from estimator_lib import tf_estimator
 from estimator_lib.config import validation
 from estimator_lib.config.rules import ConfigRules
-from estimator_lib.drawing.tiling import Window
 from estimator_lib.task import (
-    AS_CONFIGURED,
-    Arrays,
     BatchSpec,
-    Description,
     Example,
     Features,
     Labels,
     Metric,
-    Region,
-    Shown,
     Task,
     Tensors,
 )
@@ -37,7 +30,6 @@ from model_fns.segmentation import (
     fields,
     instances,
     losses,
-    merging,
     pictures,
     serving,
 )
@@ -115,7 +107,9 @@ class SegmentationTask(Task):
         self._metrics = metrics.Metrics.from_config(
             model, self._dataset.num_classes, self._dataset.ignore_label, self._dataset.class_names
         )
-        self._drawer = pictures.Drawer(self._dataset)
+        self.presentation = pictures.SegmentationPresentation(
+            self._dataset, model, self._metrics.grouping
+        )
         names, ignore_label = self._dataset.class_names, self._dataset.ignore_label
         self.analysis = Analysis(
             lambda: SegmentationAnalyzer(names, ignore_label),
@@ -326,69 +320,6 @@ class SegmentationTask(Task):
         )
         return {name: (values[name], update) for name in _TRAINING_METRICS}
 
-    def metric_title(self, name: str) -> str:
-        """Return the title of a metric, with the name of its class."""
-        return label_maps.with_class_name(name, self._dataset.class_names)
-
-    def draw(
-        self,
-        features: Arrays,
-        outputs: Arrays,
-        labels: Optional[Arrays] = None,
-        shown: Shown = AS_CONFIGURED,
-    ) -> Optional[np.ndarray]:
-        """Draw the classes beside the image, see `pictures.Drawer.draw`."""
-        return self._drawer.draw(features, outputs, labels)
-
-    def files(self, features: Arrays, outputs: Arrays) -> Dict[str, bytes]:
-        """Return the predicted classes as a PNG, where the config asks for them."""
-        if not self._model.evaluation.save_raw_predictions:
-            return {}
-        return {'_raw.png': self._drawer.raw_png(features, outputs)}
-
-    def described_outputs(self) -> Mapping[str, Sequence[Optional[int]]]:
-        """Return the classes of pixels."""
-        return {fields.SEMANTIC_PREDICTIONS: (None, None)}
-
-    def describe(
-        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
-    ) -> Description:
-        """Return the pixels of each class, the number of instances, and PNGs of their ids.
-
-        The outputs themselves would be a hundred megabytes of text for an image.
-        """
-        pictures.refuse_threshold(shown)
-        drawer, most = self._drawer, shown.top_k
-        numbers, rows = drawer.numbers(outputs, most), drawer.rows(outputs, most)
-        files = drawer.id_pngs(features, outputs)
-        return Description(numbers, rows, self.draw(features, outputs), files)
-
-    def regions(
-        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
-    ) -> Sequence[Region]:
-        """Return instances or classes, see `pictures.Drawer.regions`."""
-        pictures.refuse_threshold(shown)
-        return self._drawer.regions(outputs, shown.top_k)
-
-    def coco_results(
-        self, features: Arrays, outputs: Arrays, shown: Shown = AS_CONFIGURED
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return the run lengths of instances or classes, see `pictures.Drawer.coco_results`."""
-        pictures.refuse_threshold(shown)
-        return self._drawer.coco_results(outputs, shown.top_k)
-
-    def merge_tiles(self, tiles: Iterable[Tuple[Window, Arrays]], size: Tuple[int, int]) -> Arrays:
-        """Merge the outputs of tiles, see `merging.merge`."""
-        return merging.merge(tiles, size, self._grouping.things() if self._grouping else None)
-
-    def tiled_outputs(self) -> Sequence[str]:
-        """Return classes and edges; empty with heads of instances."""
-        return merging.tiled_outputs(self._model)
-
-    def merges_whole_image(self) -> bool:
-        """Return False: each pixel is in a tile, at its own size."""
-        return False
-
     def serving_features(self, images: tf.Tensor) -> Features:
         """Build features of images of any size, padded to the least size of evaluations."""
         served = self._preprocessor.resize_for_serving(images)
@@ -417,10 +348,6 @@ class SegmentationTask(Task):
             self._preprocessor.resize is not None,
         )
         return network.only_masks() if options.get(_ONLY_MASKS) else network
-
-    def class_names(self) -> Sequence[str]:
-        """Return the names of the classes; the first is the background, where there is one."""
-        return self._dataset.class_names
 
     def image_tensor_name(self) -> str:
         """Return DeepLab's name of the input."""

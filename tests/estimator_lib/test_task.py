@@ -14,7 +14,6 @@ from estimator_lib.task import (
     SOURCE_ID,
     CheckpointMapping,
     DataChecks,
-    Deployment,
     Presentation,
     Task,
 )
@@ -55,6 +54,8 @@ def test_defaults_of_training():
     task = TinyTask()
     assert task.pads_batches() is False
     assert task.batches_by_size() is False
+    assert task.augmentations() == ()
+    assert task.as_tiled(8) is task
     assert task.largest_input() is None
     assert task.bias_gradient_multiplier() == 1.0
     assert task.averages_model_variables() is False
@@ -67,15 +68,11 @@ def test_defaults_of_training():
         TinyTask.from_config(pipeline_pb2.TrainEvalPipelineConfig())
 
 
-def test_a_task_is_what_each_interface_asks_for():
-    for interface in (Presentation, Deployment):
-        assert isinstance(TinyTask(), interface)
-
-
 def test_parts_of_a_task_have_defaults():
     assert TinyTask.analysis is None
     assert type(TinyTask.checks) is DataChecks
     assert type(TinyTask.checkpoints) is CheckpointMapping
+    assert type(TinyTask.presentation) is Presentation
 
 
 def test_seams_are_typed():

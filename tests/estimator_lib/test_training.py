@@ -20,6 +20,7 @@ from estimator_lib.processes import preemption
 from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line, error_after, slope_after
+from tests.estimator_lib.tiny_task import Presented
 
 tf1 = tf.compat.v1
 
@@ -544,7 +545,7 @@ def test_the_best_checkpoint_stays_and_can_be_started_from(config, tmp_path):
     assert saved_slope(tmp_path / 'tuned') == pytest.approx(slope, rel=1e-5)
 
 
-class Titled(Line):
+class Titled(Presented, Line):
     """Draws its targets, and has a title for its metric."""
 
     def metric_title(self, name):

@@ -5,12 +5,21 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.task import IMAGE, SOURCE_ID, CheckpointMapping, Task
+from estimator_lib.task import IMAGE, SOURCE_ID, CheckpointMapping, Presentation, Task
 from estimator_lib.task_interfaces.deployable import Deployable, refuse_options
 
 tf1 = tf.compat.v1
 
 SIZE = 6
+
+
+class Presented(Presentation):
+    """Part of a task that is its own presentation."""
+
+    @property
+    def presentation(self):
+        """The task."""
+        return self
 
 
 class TinyTask(Task):

@@ -108,7 +108,8 @@ INSTALLED = 'expected the task in a package that is installed, or in a folder of
         ('curves.tusk:Curve', f"there is no module 'curves.tusk'; {INSTALLED}"),
         (
             'curves.task:Curv',
-            "curves.task has no 'Curv'; did you mean 'Curve'? Known: Curve, Line, Older, Unfinished.",
+            "curves.task has no 'Curv'; did you mean 'Curve'? Known: Curve, Line, Older, "
+            'Unfinished.',
         ),
         ('curves.task:Other', 'curves.task:Other is no subclass of estimator_lib.task.Task.'),
         ('curves.task:Task', 'curves.task:Task is no subclass of estimator_lib.task.Task.'),

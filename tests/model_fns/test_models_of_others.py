@@ -48,8 +48,8 @@ def check(folder, outputs, num_labels, name, num_classes):
     (assets / 'export.json').write_text('{"format": "saved_model"}')
     (assets / 'labels.txt').write_text(''.join(f'{index}\n' for index in range(num_labels)))
     task = task_of(name, num_classes)
-    artifacts.check_outputs(str(folder), task.described_outputs(), outputs)
-    artifacts.check_classes(str(folder), task.class_names())
+    artifacts.check_outputs(str(folder), task.presentation.described_outputs, outputs)
+    artifacts.check_classes(str(folder), task.presentation.class_names)
 
 
 # Outputs and number of labels of the model; config and number of classes.

@@ -62,7 +62,10 @@ def test_pictures_show_the_predicted_classes(tmp_path):
     one = [
         {name: values[0] for name, values in each.items()} for each in (features, outputs, labels)
     ]
-    with_prediction, without = task.draw(*one), task.draw(one[0], {}, one[2])
+    with_prediction, without = (
+        task.presentation.draw(*one),
+        task.presentation.draw(one[0], {}, one[2]),
+    )
     assert with_prediction.shape[1] > without.shape[1]  # a third picture in the row
 
 

@@ -85,7 +85,7 @@ def provide_runtime(format_name, folder, monkeypatch):
 
 def rows(task, predictor, image):
     outputs = {name: value[0] for name, value in predictor.predict(image[np.newaxis]).items()}
-    return task.describe({'image': image}, outputs).rows
+    return task.presentation.describe({'image': image}, outputs).rows
 
 
 @pytest.mark.parametrize(('case', 'format_name', 'options'), FILES)

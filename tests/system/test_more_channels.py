@@ -204,7 +204,9 @@ def test_networks_of_other_tasks_take_all_channels(kind, bits, tmp_path):
     expected = pixels_of(more_channels.widened(plain)).astype(float)
     expected[..., 3:] *= 1 if bits == 8 else 16 * 255 / 4095
     np.testing.assert_allclose(decoded, expected, rtol=1e-6)
-    picture = task.draw({'image': decoded}, {}, None) if kind == 'segmentation' else None
+    picture = (
+        task.presentation.draw({'image': decoded}, {}, None) if kind == 'segmentation' else None
+    )
     assert picture is None or picture.shape[2] == 3
     with tf.Graph().as_default():
         receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()

@@ -27,7 +27,7 @@ IDS, SCORES = [3, 1], [0.75, 0.5]
 XYXY = [[20, 10, 60, 40], [8, 5, 72, 15]]
 
 
-class Detector(tiny_task.TinyTask):
+class Detector(tiny_task.Presented, tiny_task.TinyTask):
     """A predictor of fixed boxes, and the task that describes them."""
 
     max_batch_size = 1
@@ -35,8 +35,7 @@ class Detector(tiny_task.TinyTask):
     def predict(self, images):
         return {'count': np.where(images.max((1, 2, 3)) > 0, len(BOXES), 0)}
 
-    def class_names(self):
-        return CLASSES
+    class_names = CLASSES
 
     def describe(self, features, outputs, shown=None):
         found = find(outputs)

@@ -74,7 +74,7 @@ class SetMetrics(NamedTuple):
         each other run.
         """
         first, *others = [metrics.get(name) for metrics in self.metrics]
-        row: List[Cell] = [self.runs[0].task.metric_title(name), first]
+        row: List[Cell] = [self.runs[0].task.presentation.metric_title(name), first]
         for value, comparison in zip(others, self.comparisons):
             low, high = comparison.intervals.get(name, (None, None))
             difference = None if first is None or value is None else value - first
@@ -100,8 +100,10 @@ def names(first: Run, metrics: Sequence[Mapping[str, float]]) -> List[str]:
 
 def is_of_class(task: Task, name: str) -> bool:
     """Return whether a metric is one of a class, by the end of its title."""
-    endings = tuple(end for each in task.class_names() for end in (f'/{each}', f'({each})'))
-    return task.metric_title(name).endswith(endings)
+    endings = tuple(
+        end for each in task.presentation.class_names for end in (f'/{each}', f'({each})')
+    )
+    return task.presentation.metric_title(name).endswith(endings)
 
 
 def shown_names(first: Run, metrics: Sequence[Mapping[str, float]]) -> List[str]:

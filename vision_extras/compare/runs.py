@@ -148,7 +148,7 @@ def _require_comparable(first: Run, other: Run) -> None:
             f'{first.path} is a run of {first.task.name}, and {other.path} one of '
             f'{other.task.name}; expected runs of one task.'
         )
-    if list(first.task.class_names()) != list(other.task.class_names()):
+    if list(first.task.presentation.class_names) != list(other.task.presentation.class_names):
         raise errors.UserError(
             f'{first.path} has the classes {_listed(first)}, and {other.path} has '
             f'{_listed(other)}; expected runs with the same classes in the same order.'
@@ -161,4 +161,4 @@ def _require_comparable(first: Run, other: Run) -> None:
 
 
 def _listed(run: Run) -> str:
-    return errors.shortened(list(run.task.class_names())) or 'without names'
+    return errors.shortened(list(run.task.presentation.class_names)) or 'without names'

@@ -59,7 +59,7 @@ def _metric_lines(
         for group, own in zip(groups, values)
         if own
     ]
-    title = groups[0].runs[0].task.metric_title(name)
+    title = groups[0].runs[0].task.presentation.metric_title(name)
     lines = [f'  {title}: {", ".join(shown)}']
     spread = max((max(own) - min(own) for own in values if len(own) > 1), default=None)
     if spread is None:

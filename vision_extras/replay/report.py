@@ -188,7 +188,7 @@ def _write_pictures(examples: Sequence[Example], task: Task, folder: str) -> Lis
     drawn: List[Optional[np.ndarray]] = [None] * len(examples)
     for number, each in enumerate(examples):
         with figures.tolerated(f'picture of {each.source_id}'):
-            drawn[number] = task.draw(each.features, {}, each.labels)
+            drawn[number] = task.presentation.draw(each.features, {}, each.labels)
     kept = [picture for picture in drawn if picture is not None]
     if kept:
         tf.io.gfile.makedirs(os.path.join(folder, _PICTURES))

@@ -101,7 +101,7 @@ class TfliteWriter(DeviceWriter):
             content = file.read()
         task, deployable = source.task, model.graph.deployable
         described = tflite_metadata.add(
-            content, deployable, task.name, task.class_names(), model.facts
+            content, deployable, task.name, task.presentation.class_names, model.facts
         )
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(described)

@@ -32,7 +32,7 @@ def describe(source: Source, deployable: Deployable, batch: Optional[int]) -> Di
     is_even = sides and all(side % _STRIDE == 0 for side in sides)
     return {
         'task': deployable.kind or source.task.name,
-        'names': dict(enumerate(source.task.class_names())),
+        'names': dict(enumerate(source.task.presentation.class_names)),
         **({'imgsz': sides} if sides else {}),
         'stride': _STRIDE if is_even else 1,
         'batch': batch or 1,
@@ -46,7 +46,7 @@ def describe(source: Source, deployable: Deployable, batch: Optional[int]) -> Di
 def describe_origin(source: Source) -> Dict[str, Any]:
     """Return the facts of a model of any format: `threshold`, `version`, `license`, if known."""
     metrics = evaluated.first_set(evaluated.read(source.checkpoint))
-    threshold = source.task.least_score(metrics)
+    threshold = source.task.presentation.least_score(metrics)
     license_name = source.config.export_config.license
     return {
         **({} if threshold is None else {'threshold': round(threshold, 6)}),

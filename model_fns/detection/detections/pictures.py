@@ -87,24 +87,6 @@ class Drawer:
         """The least score of drawn detections."""
         return LEAST_SCORE if self.min_score is None else self.min_score
 
-    def nothing_found(self, shown: Shown, worth_showing: Shown) -> str:
-        """Describe the score threshold that no detection of an image reached, and its source.
-
-        Args:
-            shown: what a user asks for.
-            worth_showing: what the model's evaluation suggests.
-        """
-        score, source = self.least_score, 'the default of eval_config.min_score_threshold'
-        if shown.least_score is not None:
-            score, source = shown.least_score, '--score_threshold'
-        elif worth_showing.least_score is not None:
-            score, source = worth_showing.least_score, 'the best F1 in the evaluation'
-        elif self.min_score is not None:
-            source = 'eval_config.min_score_threshold'
-        whose = '' if shown.class_indices is None else ' of these classes'
-        text = f'0 detections{whose} reached {score:.3g} (from {source})'
-        return f'{text}; --score_threshold lowers it'
-
     def showing(self, shown: Shown) -> Drawer:
         """Return a drawer with the selection of `shown`."""
         return dataclasses.replace(

@@ -7,6 +7,7 @@ from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section,
 from estimator_lib.task import IMAGE, DataChecks
 from estimator_lib.task_interfaces.analysis import Analysis, Analyzer
 from tests.estimator_lib.line_task import Line
+from tests.estimator_lib.tiny_task import Presented
 
 
 class LineAnalyzer(Analyzer):
@@ -48,7 +49,7 @@ class LineChecks(DataChecks):
         return [Figure('records', 'Records', lambda figure: plots.bars(figure, counts, 'records'))]
 
 
-class AnalyzedLine(Line):
+class AnalyzedLine(Presented, Line):
     analysis = Analysis(LineAnalyzer)
     checks = LineChecks()
 

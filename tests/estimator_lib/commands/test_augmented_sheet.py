@@ -8,9 +8,10 @@ from estimator_lib.drawing import visualization
 from estimator_lib.task import IMAGE
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
+from tests.estimator_lib.tiny_task import Presented
 
 
-class DrawnLine(Line):
+class DrawnLine(Presented, Line):
     """Pictures of one value, the example's number, and as wide as it says."""
 
     def augment(self, example, seed):

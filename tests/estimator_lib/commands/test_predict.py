@@ -22,7 +22,7 @@ from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
 
-class Drawing(tiny_task.TinyTask):
+class Drawing(tiny_task.Presented, tiny_task.TinyTask):
     """Draws one pixel, writes a file, and describes an image by its sides."""
 
     def describe(self, features, outputs, shown=None):
@@ -128,8 +128,7 @@ def test_each_image_is_described_and_drawn(predictor, tmp_path):
 class Cutting(Drawing):
     """Finds two objects: one inside of the image, one that reaches over its border."""
 
-    def class_names(self):
-        return ['a/b', 'c']
+    class_names = ('a/b', 'c')
 
     def regions(self, features, outputs, shown=None):
         return [Region(0, [1.2, 2.0, 2.8, 4.0]), Region(1, [3.0, -2.0, 9.0, 2.5])]

@@ -12,9 +12,10 @@ from estimator_lib.evaluation import evaluating, evaluation_session, evaluators
 from estimator_lib.graphs import evaluation
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
+from tests.estimator_lib.tiny_task import Presented
 
 
-class Drawn(Line):
+class Drawn(Presented, Line):
     """Draws a picture as bright as the point's x."""
 
     graphs = 0

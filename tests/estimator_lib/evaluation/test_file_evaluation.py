@@ -37,7 +37,7 @@ class LineDeployable(Deployable):
         return found
 
 
-class DeployedLine(line_task.Line):
+class DeployedLine(tiny_task.Presented, line_task.Line):
     """Draws a picture as bright as its output."""
 
     def deployable(self, ops, options):
@@ -128,8 +128,7 @@ def test_a_file_that_fails_while_it_runs_gives_its_reason(model, monkeypatch):
 class TiledLine(DeployedLine):
     image_format = ImageFormat(additional=-2)  # of one channel
 
-    def tiled_outputs(self):
-        return ('y',)
+    tiled_outputs = ('y',)
 
     def merge_tiles(self, tiles, size):
         ((_, outputs),) = tiles

@@ -13,9 +13,8 @@ from tests.estimator_lib import tiny_task
 NAN = float('nan')
 
 
-class Named(tiny_task.TinyTask):
-    def class_names(self):
-        return ['left', 'right hand']
+class Named(tiny_task.Presented, tiny_task.TinyTask):
+    class_names = ('left', 'right hand')
 
     checkpoints = tiny_task.with_files({'label_map.pbtxt': 'item {}'})
 

@@ -29,9 +29,8 @@ FORMATS = [
 ]
 
 
-class Named(tiny_task.TinyTask):
-    def class_names(self):
-        return ['left', 'right']
+class Named(tiny_task.Presented, tiny_task.TinyTask):
+    class_names = ('left', 'right')
 
     checkpoints = tiny_task.with_files({'label_map.pbtxt': 'item {}'})
 

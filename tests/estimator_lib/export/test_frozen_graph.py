@@ -20,7 +20,7 @@ IMAGES = np.random.RandomState(3).randint(0, 256, [2, 9, 12, 3]).astype(np.uint8
 Config = pipeline_pb2.TrainEvalPipelineConfig
 
 
-class Named(tiny_task.TinyTask):
+class Named(tiny_task.Presented, tiny_task.TinyTask):
     """A task whose frozen graphs have an input of another name, and which has a label map."""
 
     def image_tensor_name(self):
@@ -28,8 +28,7 @@ class Named(tiny_task.TinyTask):
 
     checkpoints = tiny_task.with_files({'label_map.pbtxt': 'item {}'})
 
-    def class_names(self):
-        return ['left', 'right']
+    class_names = ('left', 'right')
 
 
 class Recorded(Named):

@@ -39,9 +39,8 @@ def test_tiles_need_a_task_that_merges_them():
         next(run(plan, [pixels(0)], tiny_task.TinyTask()))
 
 
-class OfPixels(tiny_task.TinyTask):
-    def merges_whole_image(self):
-        return False
+class OfPixels(tiny_task.Presented, tiny_task.TinyTask):
+    merges_whole_image = False
 
 
 def test_the_whole_image_is_refused_before_a_tile_is_run():

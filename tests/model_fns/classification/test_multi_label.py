@@ -224,7 +224,7 @@ def test_no_alarm_for_a_class_that_was_not_looked_for(data, monkeypatch, labels,
         visualization, 'captioned', lambda *args, alarming=False: drawn.append(alarming)
     )
     outputs = {'probabilities': np.array([0.75, 0.25, 0.75], np.float32)}
-    task.draw(
+    task.presentation.draw(
         {'image': np.zeros([8, 8, 3], np.uint8)}, outputs, {'label': np.array(labels, np.float32)}
     )
     assert drawn == [alarms]

@@ -128,8 +128,8 @@ def test_steps_of_the_config_follow_the_preprocessing():
         with tf.compat.v1.Session() as session:
             (low,), (high,) = session.run([list(of_label.values()), list(of_shares.values())])
     assert high - low == pytest.approx(2 * shares[3], rel=1e-4)
-    picture = task.draw({IMAGE: image}, {}, {'label': 1, 'label_shares': shares})
-    assert picture.shape[0] > task.draw({IMAGE: image}, {}, {'label': 1}).shape[0]
+    picture = task.presentation.draw({IMAGE: image}, {}, {'label': 1, 'label_shares': shares})
+    assert picture.shape[0] > task.presentation.draw({IMAGE: image}, {}, {'label': 1}).shape[0]
 
 
 def test_one_channel():
@@ -171,13 +171,15 @@ def test_the_graph_does_not_grow_with_classes_or_batch():
 def test_pictures():
     task = task_of(TINY)
     outputs = {task_lib.CLASSES: 2, task_lib.PROBABILITIES: np.array([0.1, 0.7, 0.1, 0.1])}
-    picture = task.draw({IMAGE: np.zeros([64, 64, 3], np.uint8)}, outputs, {'label': 0})
+    picture = task.presentation.draw(
+        {IMAGE: np.zeros([64, 64, 3], np.uint8)}, outputs, {'label': 0}
+    )
     assert picture.dtype == np.uint8 and picture.shape[2] == 3
     image = {IMAGE: np.full([64, 64, 3], 9, np.uint8)}
-    target = task.draw(image, {}, {'label': 0})
+    target = task.presentation.draw(image, {}, {'label': 0})
     assert (target[:64, :64] == 9).all() and len(target) > 64
-    assert (target != task.draw(image, {}, {'label': 1})).any()
-    matrix = task.draw_metrics({'confusion_matrix': np.eye(4)})['confusion_matrix']
+    assert (target != task.presentation.draw(image, {}, {'label': 1})).any()
+    matrix = task.presentation.draw_metrics({'confusion_matrix': np.eye(4)})['confusion_matrix']
     assert matrix.dtype == np.uint8 and matrix.ndim == 3
 
 
@@ -189,7 +191,7 @@ def test_a_label_map_of_classes_from_0_names_them(tmp_path):
     config.train_input_reader.label_map_path = str(tmp_path / 'labels.txt')
     task = build_task(config)
     outputs = {'classes': 1, 'probabilities': np.array([0, 1, 0, 0])}
-    picture = task.draw({IMAGE: np.zeros([32, 40, 3], np.uint8)}, outputs)
+    picture = task.presentation.draw({IMAGE: np.zeros([32, 40, 3], np.uint8)}, outputs)
     expected = visualization.captioned(np.zeros([32, 40, 3], np.uint8), ['rose 100%'])
     np.testing.assert_array_equal(picture, expected)
 

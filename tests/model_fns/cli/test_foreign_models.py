@@ -75,7 +75,7 @@ def test_outputs_of_no_form_are_listed():
 def described(monkeypatch, tmp_path, file, label_map=None):
     monkeypatch.setattr(foreign_models.exported_file, 'open_foreign', lambda path: file)
     config = foreign_models.describe(file.path, label_map and str(label_map), str(tmp_path))
-    return build_task(config, 'predict').class_names()
+    return build_task(config, 'predict').presentation.class_names
 
 
 DETECTOR = shapes([1, 10, 4], [1, 10], [1, 10], [1])
@@ -261,7 +261,9 @@ def test_frozen_detectors(tmp_path, name, side):
     expected = run_graph(name, {'image_tensor': image[np.newaxis]}, names)
     for key, value in zip(names, expected):
         np.testing.assert_allclose(found[key], value, rtol=1e-3, atol=1e-3)
-    assert task.describe({'image': IMAGE}, {key: found[key][0] for key in found}).picture.any()
+    assert task.presentation.describe(
+        {'image': IMAGE}, {key: found[key][0] for key in found}
+    ).picture.any()
 
 
 @pytest.mark.parametrize(
@@ -302,7 +304,7 @@ def test_tflite_classifiers(tmp_path, name, side):
 
 def test_a_tflite_segmentation_has_its_names(tmp_path):
     task, predictor = open_file('deeplabv3_257.tflite', tmp_path)
-    assert list(task.class_names())[:3] == ['background', 'aeroplane', 'bicycle']
+    assert list(task.presentation.class_names)[:3] == ['background', 'aeroplane', 'bicycle']
     found = predictor.predict(IMAGE[np.newaxis])
     assert found['SemanticPredictions'].shape == (1, 120, 90)
     np.testing.assert_allclose(found['SemanticProbabilities'].sum(-1), 1.0, atol=1e-4)
@@ -313,7 +315,7 @@ def test_poets_have_names_of_a_text_file(tmp_path):
     names.write_text('glasses\nno glasses\n')
     task, predictor = open_file('poets_glasses.tflite', tmp_path, str(names))
     found = {key: value[0] for key, value in predictor.predict(IMAGE[np.newaxis]).items()}
-    rows = task.describe({'image': IMAGE}, found).rows
+    rows = task.presentation.describe({'image': IMAGE}, found).rows
     assert sorted(row['class'] for row in rows) == ['glasses', 'no glasses']
 
 

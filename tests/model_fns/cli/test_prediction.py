@@ -11,6 +11,7 @@ from estimator_lib.evaluation import tiles
 from model_fns.cli import prediction
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
+from tests.estimator_lib import tiny_task
 
 
 @pytest.mark.parametrize(
@@ -53,9 +54,8 @@ def test_refuses_before_the_model_is_loaded(given, message):
 
 
 def test_classes_by_name():
-    class Named:
-        def class_names(self):
-            return ['cat', 'dog', 'cow']
+    class Named(tiny_task.Presented):
+        class_names = ('cat', 'dog', 'cow')
 
     assert prediction._class_indices((), None) is None
     assert prediction._class_indices(('cow', 'cat'), Named()) == (0, 2)

@@ -19,7 +19,7 @@ from tests.model_fns.datasets.files.test_videos import write_video
 pytestmark = test_videos.pytestmark
 
 
-class Describing(tiny_task.TinyTask):
+class Describing(tiny_task.Presented, tiny_task.TinyTask):
     """Describes a frame by its mean, and draws it as it is."""
 
     def describe(self, features, outputs, shown=None):

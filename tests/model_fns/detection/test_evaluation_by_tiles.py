@@ -174,7 +174,7 @@ def test_models_with_context_are_refused():
         text = f'{model.format(stages=2)} eval_config {{ tiles {{ size: 64 }} }}'
         config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
         task = build_task(config)
-        found.append(bool(task.tiled_outputs()))
+        found.append(bool(task.presentation.tiled_outputs))
     assert found == [True, False]
     with pytest.raises(errors.ConfigError, match='or its network needs the context of other imag'):
         evaluation_tiles.check(task, config.eval_config)

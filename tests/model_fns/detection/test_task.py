@@ -208,7 +208,7 @@ def test_where_nothing_is_found_the_threshold_is_named(config_score, asked, meas
     config = build()
     if config_score is not None:
         config.eval_config.min_score_threshold = config_score
-    said = build_task(config).nothing_found(Shown(asked), Shown(measured))
+    said = build_task(config).presentation.nothing_found(Shown(asked), Shown(measured))
     assert said == f'0 detections reached {expected}; --score_threshold lowers it'
 
 

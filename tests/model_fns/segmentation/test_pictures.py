@@ -4,6 +4,7 @@ import tensorflow as tf
 from estimator_lib.drawing import visualization
 from model_fns.segmentation import fields, pictures
 from model_fns.segmentation.data import presets
+from model_fns.segmentation.pictures import SegmentationPresentation
 from protos import segmentation_pb2
 
 CAMVID = presets.get_dataset('camvid')
@@ -29,7 +30,7 @@ def colors_of(picture):
 
 
 def test_image_label_and_prediction_stand_side_by_side():
-    drawer = pictures.Drawer(CAMVID)
+    drawer = SegmentationPresentation(CAMVID)
     labels = {fields.SEMANTIC: padded(LABELS, 20, 11)}
     outputs = {fields.SEMANTIC_PREDICTIONS: padded(PREDICTED, 20, 9)}
     picture = drawer.draw(features(20), outputs, labels)
@@ -44,7 +45,7 @@ def test_image_label_and_prediction_stand_side_by_side():
 
 
 def test_without_labels_as_an_exported_model_is_drawn():
-    drawer = pictures.Drawer(CAMVID)
+    drawer = SegmentationPresentation(CAMVID)
     image = np.full((*SIZE, 3), 33, np.uint8)
     picture = drawer.draw({fields.IMAGE: image}, {fields.SEMANTIC_PREDICTIONS: PREDICTED})
     assert picture.shape[1] == 2 * 408 - 8
@@ -52,7 +53,7 @@ def test_without_labels_as_an_exported_model_is_drawn():
 
 
 def test_captions_name_the_largest_classes_first():
-    drawer = pictures.Drawer(CAMVID)
+    drawer = SegmentationPresentation(CAMVID)
     road, sky = (CAMVID.class_colors[index] for index in (3, 0))
     assert drawer._legend(LABELS) == [('road', road), ('sky', sky)]
     assert drawer._legend(np.full([2, 2], 11)) == []
@@ -67,7 +68,7 @@ def test_outlines_are_thicker_in_larger_pictures():
 
 
 def test_further_heads_have_a_row_each():
-    drawer = pictures.Drawer(CAMVID)
+    drawer = SegmentationPresentation(CAMVID)
     ids = np.zeros(SIZE, int)
     ids[20:40, 20:60] = 1
     ids[20:40, 60:90] = 2
@@ -115,22 +116,25 @@ def test_instances_have_outlines():
 def test_edges_of_classes_have_their_colors():
     edges = np.zeros([4, 4], int)
     edges[1], edges[2], edges[3] = 3, 8, 11
-    drawn = pictures.Drawer(CAMVID)._edges(np.full([4, 4, 3], 100, np.uint8), edges)
+    drawn = SegmentationPresentation(CAMVID)._edges(np.full([4, 4, 3], 100, np.uint8), edges)
     np.testing.assert_array_equal(drawn[1, 0], CAMVID.class_colors[3])
     np.testing.assert_array_equal(drawn[2, 0], CAMVID.class_colors[8])
     np.testing.assert_array_equal(drawn[[0, 3], 0], 35)
 
 
 def test_raw_predictions_are_gray_files_of_ids():
-    drawer = pictures.Drawer(presets.get_dataset('cityscapes'))
+    model = segmentation_pb2.Segmentation()
+    model.evaluation.save_raw_predictions = True
+    presentation = SegmentationPresentation(presets.get_dataset('cityscapes'), model)
     outputs = {fields.SEMANTIC_PREDICTIONS: padded(PREDICTED, 20, 9)}
-    decoded = tf.io.decode_png(drawer.raw_png(features(20), outputs), dtype=tf.uint8).numpy()
+    content = presentation.files(features(20), outputs)['_raw.png']
+    decoded = tf.io.decode_png(content, dtype=tf.uint8).numpy()
     np.testing.assert_array_equal(decoded[..., 0], np.where(PREDICTED == 0, 7, 12))
 
 
 def test_small_images_without_anything_in_them():
     config = segmentation_pb2.Segmentation(num_classes=2)
-    drawer = pictures.Drawer(presets.from_config(config))
+    drawer = SegmentationPresentation(presets.from_config(config))
     nothing = np.zeros([8, 8], int)
     outputs = {
         fields.SEMANTIC_PREDICTIONS: nothing,
@@ -143,7 +147,7 @@ def test_small_images_without_anything_in_them():
 
 
 def test_targets_alone_stand_beside_the_image():
-    drawer = pictures.Drawer(CAMVID)
+    drawer = SegmentationPresentation(CAMVID)
     picture = drawer.draw(features(), {}, {fields.SEMANTIC: LABELS})
     assert picture.shape[1] == 2 * 408 - 8
     np.testing.assert_array_equal(picture[:300, 408:], CAMVID.colored(LABELS))
@@ -155,7 +159,7 @@ def test_more_instances_than_a_gray_png_holds():
     image = {fields.IMAGE: np.zeros([2, 3, 3], np.uint8)}
     for values, channels in ((np.minimum(ids, 65535), 1), (ids, 3)):
         outputs[fields.INSTANCE_PREDICTIONS] = values
-        files = pictures.Drawer(CAMVID).id_pngs(image, outputs)
+        files = SegmentationPresentation(CAMVID).id_pngs(image, outputs)
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
             dtype = tf.uint16 if channels == 1 else tf.uint8
             decoded = session.run(tf.io.decode_png(files['_instances.png'], dtype=dtype))
@@ -167,7 +171,7 @@ def test_large_images_are_drawn_smaller(monkeypatch):
     monkeypatch.setattr(visualization, '_MOST_PIXELS', SIZE[0] * SIZE[1])
     outputs = {fields.SEMANTIC_PREDICTIONS: np.kron(PREDICTED, np.ones([3, 3], int))}
     image = np.full([900, 1200, 3], 33, np.uint8)
-    picture = pictures.Drawer(CAMVID).draw({fields.IMAGE: image}, outputs)
+    picture = SegmentationPresentation(CAMVID).draw({fields.IMAGE: image}, outputs)
     assert picture.shape[1] == 2 * 408 - 8
     np.testing.assert_array_equal(picture[:300, :400], 33)
     np.testing.assert_array_equal(picture[:300, 408:], CAMVID.colored(PREDICTED))

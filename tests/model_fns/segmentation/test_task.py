@@ -227,7 +227,9 @@ def test_evaluation_gives_all_outputs_and_metrics(views, tmp_path):
     assert set(values) <= set(task.metric_names())
     name = 'miou_0.5_1.0_flipped_overall' if views else 'miou_1.0_overall'
     assert {name, 'pixel_accuracy', 'panoptic_quality', 'offset_error'} <= set(values)
-    picture = task.draw({fields.IMAGE: np.zeros((*CROP, 3))}, {k: v[0] for k, v in outputs.items()})
+    picture = task.presentation.draw(
+        {fields.IMAGE: np.zeros((*CROP, 3))}, {k: v[0] for k, v in outputs.items()}
+    )
     assert picture.dtype == np.uint8
 
 
@@ -523,7 +525,7 @@ def test_raw_classes_are_files_when_asked_for():
             'eval_config { visualization_export_dir: "pictures" }',
         )
     )
-    (name, content), *_ = task.files(features, outputs).items()
+    (name, content), *_ = task.presentation.files(features, outputs).items()
     assert name == '_raw.png'
     np.testing.assert_array_equal(id_images.read(content), [[0, 1, 2], [0, 1, 2]])
 
@@ -533,13 +535,13 @@ def test_an_image_is_described_by_numbers_and_files_of_ids():
     outputs = {fields.SEMANTIC_PREDICTIONS: classes, fields.INSTANCE_PREDICTIONS: instances}
     features = {fields.IMAGE: np.zeros([1, 3, 3], np.uint8)}
     task = build_task(pipeline(HEADS))
-    values, rows, picture, files = task.describe(features, outputs)
+    values, rows, picture, files = task.presentation.describe(features, outputs)
     assert rows == [
         {'class': 'class 1', 'id': 1, 'pixels': 2},
         {'class': 'class 0', 'id': 0, 'pixels': 1},
     ]
     assert values == {'height': 1, 'width': 3, 'classes': rows, 'instances': 2}
-    assert np.array_equal(picture, task.draw(features, outputs))
+    assert np.array_equal(picture, task.presentation.draw(features, outputs))
     with tf.Graph().as_default(), tf1.Session() as session:
         for name, dtype, expected in (
             ('_classes.png', tf.uint8, classes),
@@ -557,20 +559,24 @@ def test_files_of_ids_and_numbers_of_cityscapes_count_alike():
     task = build_task(config)
     outputs = {fields.SEMANTIC_PREDICTIONS: np.array([[0, 18]])}
     features = {fields.IMAGE: np.zeros([1, 2, 3], np.uint8)}
-    found = task.describe(features, outputs)
+    found = task.presentation.describe(features, outputs)
     assert sorted(row['id'] for row in found.rows) == [0, 18]
     assert id_images.read(found.files['_classes.png']).tolist() == [[0, 18]]
-    assert id_images.read(task.files(features, outputs)['_raw.png']).tolist() == [[7, 33]]
+    assert id_images.read(task.presentation.files(features, outputs)['_raw.png']).tolist() == [
+        [7, 33]
+    ]
 
 
 def test_what_is_shown_of_a_segmentation():
     outputs = {fields.SEMANTIC_PREDICTIONS: np.array([[0, 1, 1], [2, 1, 2]])}
     features = {fields.IMAGE: np.zeros([2, 3, 3], np.uint8)}
     task = build_task(pipeline(HEADS))
-    assert [row['id'] for row in task.describe(features, outputs).rows] == [1, 2, 0]
-    assert [row['id'] for row in task.describe(features, outputs, Shown(top_k=1)).rows] == [1]
+    assert [row['id'] for row in task.presentation.describe(features, outputs).rows] == [1, 2, 0]
+    assert [
+        row['id'] for row in task.presentation.describe(features, outputs, Shown(top_k=1)).rows
+    ] == [1]
     with pytest.raises(errors.ConfigError, match='--score_threshold=.*: segmentation gives each'):
-        task.describe(features, outputs, Shown(least_score=0.5))
+        task.presentation.describe(features, outputs, Shown(least_score=0.5))
 
 
 def test_coco_results_are_instances_or_else_classes():
@@ -579,23 +585,23 @@ def test_coco_results_are_instances_or_else_classes():
     outputs = {fields.SEMANTIC_PREDICTIONS: classes}
     task = build_task(pipeline(HEADS))
     for shown, expected in ((Shown(), (1, 2, 0)), (Shown(top_k=2), (1, 2))):
-        results = task.coco_results(features, outputs, shown)
+        results = task.presentation.coco_results(features, outputs, shown)
         assert tuple(one['category_id'] for one in results) == expected
         for one in results:
             mask = pycocotools.mask.decode(one['segmentation'])
             np.testing.assert_array_equal(mask, classes == one['category_id'])
     # Instance 5 is mostly of class 1.
     outputs[fields.INSTANCE_PREDICTIONS] = np.array([[0, 5, 5], [7, 0, 5]], np.int32)
-    results = task.coco_results(features, outputs)
+    results = task.presentation.coco_results(features, outputs)
     assert [one['category_id'] for one in results] == [1, 2]
     mask = pycocotools.mask.decode(results[0]['segmentation'])
     np.testing.assert_array_equal(mask, [[0, 1, 1], [0, 0, 1]])
-    first, second = task.regions(features, outputs)
+    first, second = task.presentation.regions(features, outputs)
     assert (first.class_index, first.box) == (1, [0, 1, 2, 3])
     assert (second.class_index, second.box) == (2, [1, 0, 2, 1])
     np.testing.assert_array_equal(first.mask, [[1, 1], [0, 1]])
     assert (first.origin, second.origin) == ((0, 1), (1, 0))
-    assert len(task.regions(features, outputs, Shown(top_k=1))) == 1
+    assert len(task.presentation.regions(features, outputs, Shown(top_k=1))) == 1
 
 
 # Weights.

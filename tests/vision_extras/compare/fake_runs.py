@@ -6,6 +6,7 @@ import numpy as np
 
 from estimator_lib.analysis import example_files
 from estimator_lib.task_interfaces.analysis import Analysis, Analyzer
+from estimator_lib.task_interfaces.presentation import Presentation
 from protos import pipeline_pb2
 
 RIGHT = {'a': [1, 0, 0, 1], 'b': [1, 1, 1, 1]}
@@ -23,16 +24,11 @@ class Task:
     analysis = Analysis(Analyzer, create_resampler)
 
     def __init__(self, names=('cat', 'dog')):
-        self._names = names
-
-    def class_names(self):
-        return self._names
+        self.presentation = Presentation()
+        self.presentation.class_names = names
 
     def metric_names(self):
         return ('accuracy', 'accuracy/cat')
-
-    def metric_title(self, name):
-        return name
 
 
 def config(steps=10, batch_size=2):

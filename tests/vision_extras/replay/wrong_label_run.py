@@ -9,6 +9,7 @@ from estimator_lib import training
 from estimator_lib.task import IMAGE
 from tests.estimator_lib import line_task
 from tests.estimator_lib.line_task import Line
+from tests.estimator_lib.tiny_task import Presented
 from vision_extras.replay import past_run
 
 POINTS = [round(1.0 + 0.01 * index, 2) for index in range(24)]
@@ -18,7 +19,7 @@ STEPS = 32
 EVERY = 10  # steps between two checkpoints
 
 
-class MislabeledLine(Line):
+class MislabeledLine(Presented, Line):
     """y = 3 x for all points but one."""
 
     def prepare(self, example, mode):

@@ -14,14 +14,13 @@ from protos import pipeline_pb2
 from tests.estimator_lib import tiny_task
 
 
-class Recorded(tiny_task.TinyTask):
+class Recorded(tiny_task.Presented, tiny_task.TinyTask):
     """Records whose texts are images of 4 x 5 pixels."""
 
     def decode(self, serialized):
         return {'image': tf.reshape(tf.io.decode_raw(serialized, tf.uint8), [4, 5, 3])}
 
-    def class_names(self):
-        return ['left', 'right']
+    class_names = ('left', 'right')
 
 
 class Writer(device_files.DeviceWriter):
