@@ -121,7 +121,7 @@ def check_first_examples(task: Task, reader: input_reader_pb2.InputReader) -> Li
 
 
 def examine_first(task: Task, reader: input_reader_pb2.InputReader, count: int) -> List[Any]:
-    """Return `Task.examine` of the first valid records of a reader.
+    """Return `DataChecks.examine` of the first valid records of a reader.
 
     Args:
         task: examines the records.

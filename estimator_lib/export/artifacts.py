@@ -139,7 +139,7 @@ def check_classes(export: str, names: Sequence[str]) -> None:
     Args:
         export: path of a file, or of the folder of a SavedModel; one of another program has
             nothing to compare.
-        names: `Task.class_names` of the config.
+        names: `Presentation.class_names` of the config.
 
     Raises:
         errors.UserError: the numbers of classes differ. Other names are a warning.

@@ -41,7 +41,7 @@ class Analyzer(abc.ABC):
     def drawn(
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
-        """Return what `Task.draw` needs of a batch; by default everything.
+        """Return what `Presentation.draw` needs of a batch; by default everything.
 
         The worst examples stay in memory until the end. So large tensors that no picture shows are
         to be left out, and images are to be uint8.

@@ -75,7 +75,7 @@ class ClassificationAnalyzer(Analyzer):
     def drawn(
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
-        """Return what `ClassificationTask.draw` needs, with images as uint8.
+        """Return what `ClassificationPresentation.draw` needs, with images as uint8.
 
         Returns:
             Images [batch, height, width, channels].

@@ -65,7 +65,7 @@ class MultiLabelAnalyzer(Analyzer):
     def drawn(
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
-        """Return what `MultiLabelTask.draw` needs, with images as uint8.
+        """Return what `MultiLabelPresentation.draw` needs, with images as uint8.
 
         Returns:
             Images [batch, height, width, channels].

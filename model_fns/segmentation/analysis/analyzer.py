@@ -68,7 +68,7 @@ class SegmentationAnalyzer(Analyzer):
     def drawn(
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
-        """Return what `SegmentationTask.draw` needs: images as uint8, integers as int32.
+        """Return what `SegmentationPresentation.draw` needs: images as uint8, integers as int32.
 
         Returns:
             Images [batch, height, width, 3].
