@@ -12,6 +12,7 @@ import types
 from typing import (
     Any,
     Callable,
+    Collection,
     FrozenSet,
     Mapping,
     NamedTuple,
@@ -35,7 +36,9 @@ from model_fns.detection.boxes.family import BoxFamily
 from model_fns.detection.boxes.targets import Groundtruth
 from model_fns.detection.data.image_resizers import ImageResizer
 from model_fns.layers.quantization import Quantization
+from model_fns.structures import label_map_files
 from model_fns.structures.channels import THREE_COLORS, Channels
+from model_fns.structures.label_map import LabelMap
 from protos import model_pb2
 
 # The values of `train_config.fine_tune_checkpoint_type`: the backbone of a classifier, the feature
@@ -183,6 +186,55 @@ class Detector(CheckpointMapping, abc.ABC):
             for name, value in outputs.items()
             if name != fields.SHOWN_PROPOSALS
         }
+
+
+class DetectionCheckpoints(CheckpointMapping):
+    """Checkpoints of a detector; the default type is `classification`.
+
+    Args:
+        model: the detector.
+        label_map: names of the classes.
+        load_all_variables: True: a detection checkpoint restores all variables of the same name;
+            False: only those of the feature extractor.
+    """
+
+    def __init__(
+        self,
+        model: Detector,
+        label_map: Optional[LabelMap] = None,
+        load_all_variables: bool = False,
+    ):
+        self._model = model
+        self._load_all_variables = load_all_variables
+        self.last_layer_scopes = model.last_layer_scopes
+        self.class_columns = label_map_files.class_columns(model.class_axes)
+        self.asset_files = label_map_files.asset_files(label_map)
+
+    def restore_map(
+        self, variables: Sequence[tf.Variable], checkpoint_type: str
+    ) -> Mapping[str, tf.Variable]:
+        """Map names of a checkpoint to variables."""
+        kind = self._translate(checkpoint_type)
+        if kind == 'full':
+            return super().restore_map(variables, kind)
+        return self._model.restore_map(variables, kind)
+
+    def object_paths(
+        self, variables: Sequence[tf.Variable], checkpoint_type: Optional[str]
+    ) -> Mapping[str, tf.Variable]:
+        """Map paths of an object-based checkpoint to variables."""
+        kind = 'full' if checkpoint_type is None else self._translate(checkpoint_type)
+        return self._model.object_paths(variables, kind)
+
+    def foreign_checkpoint(self, names: Collection[str]) -> str:
+        """Describe why a checkpoint does not fit the model; empty if it may fit."""
+        return self._model.foreign_checkpoint(names)
+
+    def _translate(self, named: str) -> str:
+        """Translate the type in the config to `full`, `detection` or `classification`."""
+        kind = checkpoint_scopes.check_type(named or 'classification', CHECKPOINT_TYPES)
+        kind = 'detection' if kind == 'fine_tune' else kind
+        return 'full' if kind == 'detection' and self._load_all_variables else kind
 
 
 # Functions (message, path in the config, quantization) -> detector, by the field of `model`.

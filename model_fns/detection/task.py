@@ -34,7 +34,6 @@ from model_fns.detection import rules as config_rules
 from model_fns.detection.analysis import resampling
 from model_fns.detection.analysis.analyzer import DetectionAnalyzer
 from model_fns.detection.boxes import targets
-from model_fns.detection.checkpoint_mapping import DetectionCheckpoints
 from model_fns.detection.data import augmentation, image_resizers, inputs, sequences
 from model_fns.detection.detections import pictures, post_processing
 from model_fns.detection.detections.presentation import DetectionPresentation
@@ -65,7 +64,7 @@ class DetectionTask(Task):
         augment: augmentation of training examples.
         evaluator: computes metrics.
         drawer: draws detections.
-        load_all_variables: see `DetectionCheckpoints`.
+        load_all_variables: see `detector.DetectionCheckpoints`.
         label_map: names of the classes.
         across_replicas: see `Task.across_replicas`.
         analyzed: evaluator whose shape and classes are analyzed; None: no analysis.
@@ -96,7 +95,7 @@ class DetectionTask(Task):
         self._across_replicas = tuple(across_replicas)
         self._views = views
         self.checks = data_checks.DetectionChecks(model, reader)
-        self.checkpoints = DetectionCheckpoints(model, label_map, load_all_variables)
+        self.checkpoints = detector.DetectionCheckpoints(model, label_map, load_all_variables)
         if analyzed is not None:
             self.analysis = Analysis(
                 lambda: DetectionAnalyzer(

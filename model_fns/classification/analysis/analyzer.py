@@ -15,10 +15,10 @@ from estimator_lib.analysis.parts import ExampleError, Figure, Finding, Section,
 from estimator_lib.task import IMAGE, SOURCE_ID, Arrays, Features, Labels, Tensors
 from estimator_lib.task_interfaces.analysis import Analyzer
 from model_fns import class_analysis
-from model_fns.classification import calibration, inputs
-from model_fns.classification.analysis import resampling
+from model_fns.classification import inputs
+from model_fns.classification.analysis import calibration, resampling
+from model_fns.classification.analysis.score_histograms import ScoreHistograms
 from model_fns.classification.deployable import CLASSES, PROBABILITIES
-from model_fns.classification.score_histograms import ScoreHistograms
 from model_fns.structures.confusion import Confusion, mean_of_known
 
 WRONG_CLASS = 'wrong class'  # the type of all errors of a classifier

@@ -16,8 +16,8 @@ from estimator_lib.task_interfaces.analysis import Analyzer
 from model_fns import class_analysis
 from model_fns.classification import inputs, multi_label_metrics
 from model_fns.classification.analysis import analyzer as analysis
+from model_fns.classification.analysis.score_histograms import ScoreHistograms
 from model_fns.classification.deployable import PROBABILITIES
-from model_fns.classification.score_histograms import ScoreHistograms
 from model_fns.structures.confusion import ClassScores, mean_of_known
 
 MISSED_LABEL, WRONG_LABEL = 'missed label', 'wrong label'  # the types of errors

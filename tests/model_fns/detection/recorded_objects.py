@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.checkpoints import savers
-from model_fns.detection.checkpoint_mapping import DetectionCheckpoints
+from model_fns.detection.detector import DetectionCheckpoints
 from tests.conftest import shared_folder
 
 ENDING = '/.ATTRIBUTES/VARIABLE_VALUE'

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_fns.classification import calibration
+from model_fns.classification.analysis import calibration
 
 # Edges of bins are among the confidences.
 confidences = st.one_of(st.floats(0, 1, width=32), st.integers(0, 15).map(lambda n: n / 15))

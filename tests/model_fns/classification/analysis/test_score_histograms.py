@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_fns.classification import score_histograms
+from model_fns.classification.analysis import score_histograms
 
 
 def slow_area(scores, is_positive):
