@@ -1,11 +1,9 @@
 """Interface between the engine and a task.
 
-`Task` has the methods of training and evaluation. Its base classes add optional features:
-
-    Deployment          signatures of servers, files for small devices
-
-Optional methods have defaults. `name`, an attribute or a property, is the name of the task in
-messages. A task of another package can import everything that it needs from here.
+`Task` has the methods of training and evaluation, and those of its base class `Deployment`:
+signatures of servers, files for small devices. What else a task offers are its parts, objects that
+have defaults. `name`, an attribute or a property, is the name of the task in messages. A task of
+another package can import everything that it needs from here.
 """
 
 from __future__ import annotations
@@ -80,7 +78,7 @@ class Task(Deployment):
         analysis: analysis of evaluations; None: the task has none.
         checks: checks of records before training.
         presentation: pictures, tables and files of results.
-        checkpoints: checkpoints of other tasks and programs, and files beside those of the task.
+        checkpoints: checkpoints of other tasks and programs, and names of classes beside them.
     """
 
     analysis: Optional[Analysis] = None

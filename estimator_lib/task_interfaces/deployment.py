@@ -10,13 +10,12 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
-from estimator_lib.task_interfaces.named import Named
 from estimator_lib.task_interfaces.tensors import Features, Tensors
 
 DeploymentT = TypeVar('DeploymentT', bound='Deployment')
 
 
-class Deployment(Named):
+class Deployment(abc.ABC):
     """Methods of a task for SavedModels, frozen graphs, and files for small devices.
 
     Attributes:
@@ -26,6 +25,11 @@ class Deployment(Named):
 
     image_format: ImageFormat = COLOR
     hub_tag: str = ''
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """Return the name of the task in messages: `classification`."""
 
     @abc.abstractmethod
     def serving_features(self, images: tf.Tensor) -> Features:

@@ -78,12 +78,14 @@ def test_parts_of_a_task_have_defaults():
 def test_seams_are_typed():
     untyped = {
         f'{name}({parameter})'
-        for name, method in inspect.getmembers(Task, inspect.isroutine)
+        for part in (Task, Presentation, DataChecks, CheckpointMapping)
+        for name, method in inspect.getmembers(part, inspect.isroutine)
         if not name.startswith('_') and name != 'register'
         for parameter, kind in getattr(method, '__annotations__', {}).items()
         if 'Any' in re.split(r'Mapping|Sequence', kind)[0]
     }
-    assert untyped == set()
+    # Each task has its own type for what it keeps of a record.
+    assert untyped == {'examine(return)'}
 
 
 class Plain(Line):

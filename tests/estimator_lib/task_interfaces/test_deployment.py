@@ -44,3 +44,17 @@ def test_a_task_has_features_of_a_servers_images():
 def test_a_task_is_exported_as_it_is():
     served = Served()
     assert served.as_exported() is served
+
+
+def test_a_name_is_an_attribute_or_a_property_that_nobody_leaves_out():
+    class Computed(Served):
+        @property
+        def name(self):
+            return 'com' + 'puted'
+
+    class Nameless(Deployment):
+        serving_features = export_outputs = Served.export_outputs
+
+    assert (Served().name, Computed().name) == ('served', 'computed')
+    with pytest.raises(TypeError, match='name'):
+        Nameless()
