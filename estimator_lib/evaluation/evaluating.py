@@ -226,7 +226,7 @@ class Evaluator:
             pictures = create_pictures(self._task, self._eval_config, eval_dir)
             self._pictures[examples.name] = pictures
             hooks.append(pictures)
-        if self._task.analysis is not None and self._analyze_from is not None:
+        if self._analyze_from is not None:
             collector = collecting.Collector(self._task.analysis, examples.input_fn.locate)
             collector.enabled = self._analyzed_step is not None
             self._collectors[examples.name] = collector

@@ -44,7 +44,8 @@ class ClassificationChecks(ClassChecks):
     ):
         names = {} if label_map is None else label_map.names
         shown = metrics.class_names(num_classes, names, labels_offset)
-        id_of_name = label_map.id_of_name if label_map and are_partly_labeled else None
+        is_partial = label_map is not None and are_partly_labeled
+        id_of_name = label_map.id_of_name if is_partial else None
         super().__init__(dict(enumerate(shown, labels_offset)), 'images', id_of_name)
         self._labels_offset = labels_offset
         self._labels = range(labels_offset, labels_offset + num_classes)

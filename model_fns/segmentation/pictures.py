@@ -49,7 +49,7 @@ class SegmentationPresentation(Presentation):
     ):
         self.class_names = dataset.class_names
         self.described_outputs = {fields.SEMANTIC_PREDICTIONS: (None, None)}
-        self.tiled_outputs = merging.tiled_outputs(model) if model else ()
+        self.tiled_outputs = () if model is None else merging.tiled_outputs(model)
         self._dataset, self._grouping = dataset, grouping
         self._saves_raw = model is not None and model.evaluation.save_raw_predictions
 
