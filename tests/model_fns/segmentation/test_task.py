@@ -518,7 +518,7 @@ def test_metrics_are_those_of_the_exported_model_whatever_else_is_evaluated(
 def test_raw_classes_are_files_when_asked_for():
     features = {fields.IMAGE: np.zeros([4, 4, 3]), fields.TRUE_IMAGE_SHAPE: np.array([2, 3, 3])}
     outputs = {fields.SEMANTIC_PREDICTIONS: np.arange(16).reshape(4, 4) % 4}
-    assert build_task(pipeline()).files(features, outputs) == {}
+    assert build_task(pipeline()).presentation.files(features, outputs) == {}
     task = build_task(
         pipeline(
             'evaluation { save_raw_predictions: true }',
