@@ -6,10 +6,11 @@ from typing import Iterator, Tuple
 
 from google.protobuf.message import Message
 
+from estimator_lib import errors
 from estimator_lib.config import schema
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
 from model_fns import config_rules
-from model_fns.detection import detector, instance_rules, metrics
+from model_fns.detection import detector, metrics
 from model_fns.detection.architectures.center_net import extractors as center_net_extractors
 from model_fns.detection.architectures.center_net import keypoint_search
 from model_fns.detection.architectures.faster_rcnn import extractors
@@ -25,6 +26,43 @@ from model_fns.detection.config_rules.checks import (
 from model_fns.detection.config_rules.kinds import CENTER_NET, SINGLE_SHOT, TWO_STAGE
 from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
 from protos import center_net_pb2, model_pb2
+
+# Reader fields of masks and keypoints, each with words for messages.
+_FIELDS = (
+    ('load_instance_masks', 'masks are', 'true'),
+    ('num_keypoints', 'keypoints are', 'how many an object has'),
+)
+
+
+def check_instance_readers(config: PipelineConfig) -> Iterator[Problem]:
+    """Check that evaluations read the masks and keypoints that their metrics need."""
+    try:
+        needs = metrics.find_instance_sets(config.eval_config)
+    except errors.ConfigError:
+        return  # another check reports unknown sets of metrics
+    for (field, what, expected), name in zip(_FIELDS, needs):
+        for index, reader in enumerate(config.eval_input_reader):
+            if name is not None and not getattr(reader, field):
+                yield Problem(
+                    f'eval_input_reader.{index}.{field}',
+                    f'{what} not read, but eval_config asks for {name}; expected {expected}.',
+                )
+
+
+def find_instance_warnings(config: PipelineConfig) -> Iterator[str]:
+    """Yield warnings about masks and keypoints that are read but not learned from."""
+    two_stages = config.model.faster_rcnn
+    learned = (
+        two_stage_checks.learns_masks(two_stages),
+        two_stage_checks.learns_keypoints(two_stages)
+        or bool(config.model.center_net.keypoint_estimation_task),
+    )
+    for (field, *_), is_learned in zip(_FIELDS, learned):
+        if getattr(config.train_input_reader, field) and not is_learned:
+            yield (
+                f'train_input_reader.{field} is for pictures of the groundtruth only: '
+                'the model does not learn from it.'
+            )
 
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
@@ -97,8 +135,8 @@ _COMMON = config_rules.CHANNELS + ConfigRules(
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
-    problems=(_names, check_labeled, instance_rules.check_readers),
-    warnings=(instance_rules.find_warnings, find_warnings),
+    problems=(_names, check_labeled, check_instance_readers),
+    warnings=(find_instance_warnings, find_warnings),
 )
 _SINGLE_SHOT = (
     SINGLE_SHOT

@@ -36,8 +36,8 @@ from model_fns.detection.analysis.analyzer import DetectionAnalyzer
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, image_resizers, inputs, sequences
 from model_fns.detection.detections import pictures, post_processing
-from model_fns.detection.detections.presentation import DetectionPresentation
 from model_fns.detection.metrics.coco import CocoEvaluator
+from model_fns.detection.presentation import DetectionPresentation
 from model_fns.layers import quantization
 from model_fns.structures import channels, label_map_files
 from model_fns.structures import label_map as label_maps

@@ -3,7 +3,7 @@
 import pytest
 
 from estimator_lib import config as config_lib
-from model_fns.detection import instance_rules
+from model_fns.detection import rules
 from tests import tiny_center_net, tiny_detection, tiny_two_stage
 
 READERS = 'train_input_reader { %s } eval_input_reader { %s } eval_input_reader { %s }'
@@ -16,7 +16,7 @@ def parsed(settings, readers=READERS % ('', '', ''), stages=3, model=tiny_two_st
 
 def problems(*arguments, **options):
     config = parsed(*arguments, **options)
-    return {one.path: one.text for one in instance_rules.check_readers(config)}
+    return {one.path: one.text for one in rules.check_instance_readers(config)}
 
 
 def test_the_readers_of_what_is_measured():
@@ -48,7 +48,7 @@ def test_sets_that_there_are_not_are_no_matter_here():
     ],
 )
 def test_what_nothing_is_learned_from(settings, stages, expected):
-    found = list(instance_rules.find_warnings(parsed(settings, stages=stages)))
+    found = list(rules.find_instance_warnings(parsed(settings, stages=stages)))
     assert len(found) == len(expected)
     for warning, start in zip(found, expected):
         assert warning.startswith(f'train_input_reader.{start}')
@@ -60,17 +60,17 @@ def test_a_third_stage_learns_what_it_predicts():
         'train_input_reader.load_instance_masks=true',
     ]
     config = parsed(settings, model=tiny_two_stage.KEYPOINTS)
-    (warning,) = instance_rules.find_warnings(config)
+    (warning,) = rules.find_instance_warnings(config)
     assert warning.startswith('train_input_reader.load_instance_masks is for pictures of the ')
 
 
 def test_a_center_net_learns_the_keypoints_that_it_estimates():
     settings = ['train_input_reader.num_keypoints=3']
     config = config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text', settings=settings)
-    (warning,) = instance_rules.find_warnings(config)
+    (warning,) = rules.find_instance_warnings(config)
     assert warning.startswith('train_input_reader.num_keypoints is for pictures of the ')
     config.model.center_net.keypoint_estimation_task.add()
-    assert not list(instance_rules.find_warnings(config))
+    assert not list(rules.find_instance_warnings(config))
 
 
 def test_single_shot_detectors_learn_neither():
@@ -78,5 +78,5 @@ def test_single_shot_detectors_learn_neither():
     config = config_lib.parse_pipeline_config(
         text, 'text', settings=['train_input_reader.load_instance_masks=true']
     )
-    assert len(list(instance_rules.find_warnings(config))) == 1
-    assert not list(instance_rules.check_readers(config))
+    assert len(list(rules.find_instance_warnings(config))) == 1
+    assert not list(rules.check_instance_readers(config))
