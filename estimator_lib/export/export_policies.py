@@ -7,7 +7,7 @@ import json
 import logging
 import math
 import os
-from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -102,7 +102,9 @@ class BestExporter(Exporter):
         before = 'none before' if best is None else f'before {best:.6g}'
         decided = f'{self._metric} {value:.6g} at step {step} ({before}; {direction} is better)'
         if not self._is_better(value, best):
-            log.info('not exported as the best: %s', decided)
+            # The end of a run gives its last evaluation a second time.
+            if (self._read_state().get('step'), best) != (step, value):
+                log.info('not exported as the best: %s', decided)
             return None
         path = self._write(checkpoint_path, self._folder)
         if self._checkpoint_folder:
@@ -126,12 +128,15 @@ class BestExporter(Exporter):
 
     def best_value(self) -> Optional[float]:
         """Return the best value so far; None where there is none of this metric."""
-        state = state_files.read_state(os.path.join(self._folder, BEST_FILE))
+        state = self._read_state()
         same = ('metric', self._metric), ('higher_is_better', self._higher_is_better)
         if any(state.get(key) != value for key, value in same):
             return None
         value = state.get('value')
         return value if isinstance(value, (int, float)) else None
+
+    def _read_state(self) -> Mapping[str, Any]:
+        return state_files.read_state(os.path.join(self._folder, BEST_FILE))
 
     def _is_better(self, value: float, best: Optional[float]) -> bool:
         if not math.isfinite(value):

@@ -44,9 +44,13 @@ class AdamWOptimizer(tf1.train.AdamOptimizer):
         with tf.control_dependencies(self._decay(var, grad)):
             return super()._resource_apply_sparse(grad, var, indices)
 
+    def decays(self, variable: tf.Variable) -> bool:
+        """Return whether a variable decays."""
+        return bool(variable.shape.rank > 1 and self._weight_decay)
+
     def _decay(self, variable: tf.Variable, gradient: tf.Tensor) -> list:
         """Return the ops that shrink a variable once its gradient has been computed."""
-        if variable.shape.rank <= 1 or not self._weight_decay:
+        if not self.decays(variable):
             return []
         with tf.control_dependencies([gradient]):
             rate = tf.cast(self._lr_t, variable.dtype.base_dtype) * self._weight_decay

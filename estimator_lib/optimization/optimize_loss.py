@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import logging
-from typing import Counter, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Counter, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -21,7 +21,7 @@ from estimator_lib.optimization.partitioned import variable_name, whole_name
 
 log = logging.getLogger('estimator_lib')
 
-_Treatment = Tuple[bool, float, float]  # is trained, factors of gradient and of rate
+_Treatment = Tuple[bool, float, float, str]  # is trained, factors of gradient and rate, decay
 
 
 def optimize_loss(
@@ -78,7 +78,9 @@ def optimize_loss(
     factors = gradients_lib.policy_multipliers([variable for _, variable in pairs], policy)
     if not is_plain(policy) and not graph_state.replica_index():
         every = tf.compat.v1.trainable_variables() if variables is None else variables
-        log.info('%s', '\n'.join(describe_variables(every, trained, policy, factors, rates)))
+        decays = getattr(optimizer, 'decays', None)
+        lines = describe_variables(every, trained, policy, factors, rates, decays)
+        log.info('%s', '\n'.join(lines))
     if micro_batches is not None:
         pairs = micro_batches.average(pairs)
     if loss_scale is not None:
@@ -139,12 +141,13 @@ def describe_variables(
     policy: GradientPolicy,
     factors: Mapping[str, float],
     rates: Mapping[str, float],
+    decays: Optional[Callable[[tf.Variable], bool]] = None,
 ) -> List[str]:
     """Return a line for each treatment of variables, and for variables that two patterns name.
 
     Every variable is in one line: frozen, or trained with the factors on its gradient
     (`gradient_multipliers`, `bias_grad_multiplier`, `last_layer_gradient_multiplier`) and on its
-    learning rate (`layer_decay`).
+    learning rate (`layer_decay`), with or without the decay of an AdamW.
 
     Args:
         variables: the trainable variables.
@@ -152,20 +155,25 @@ def describe_variables(
         policy: what the config says of them.
         factors: on the gradients by name, from `gradients.policy_multipliers`.
         rates: factors on the learning rate by name, see `layer_rates`; empty: all are 1.
+        decays: returns whether a variable decays; None: the optimizer decays none.
     """
     sizes: Dict[str, int] = collections.Counter()
+    decay: Dict[str, str] = {}
     for variable in variables:
         sizes[whole_name(variable)] += variable.shape.num_elements() or 0
+        decay[whole_name(variable)] = ('yes' if decays(variable) else 'no') if decays else ''
     names = {whole_name(variable) for variable in trained}
     groups: Dict[_Treatment, List[str]] = collections.defaultdict(list)
     for name in sizes:
         is_trained = name in names
         rate = rates.get(name, 1.0) if is_trained else 0.0
-        groups[is_trained, factors.get(name, 1.0), rate].append(name)
-    lines = ['variables  parameters  gradient x  rate x']
-    for (is_trained, factor, rate), members in sorted(groups.items(), reverse=True):
+        own = decay[name] if is_trained else ''
+        groups[is_trained, factors.get(name, 1.0), rate, own].append(name)
+    lines = [f'variables  parameters  gradient x  rate x{"  decay" if decays else ""}']
+    for (is_trained, factor, rate, own), members in sorted(groups.items(), reverse=True):
         total = sum(sizes[name] for name in members)
         cells = f'{factor:10.4g}  {rate:6.4g}' if is_trained else f'{"frozen":>18}'
+        cells += f'  {own:>5}' if decays else ''
         example = f'{members[0]}{", ..." if len(members) > 1 else ""}'
         lines.append(f'{len(members):9,}  {total:10,}  {cells}  {example}')
     twice = _named_twice(policy, sorted(names))

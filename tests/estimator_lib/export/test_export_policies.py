@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 
@@ -55,6 +56,16 @@ def test_only_what_is_better_is_exported(tmp_path, higher, values, expected):
     exporter = export_policies.BestExporter(str(tmp_path), write, 'accuracy', higher)
     assert feed(exporter, values) == expected
     assert write.checkpoints == [f'model.ckpt-{step}' for step in expected]
+
+
+def test_an_evaluation_that_comes_twice_is_described_once(tmp_path, caplog):
+    caplog.set_level(logging.INFO, 'estimator_lib')
+    exporter = export_policies.BestExporter(str(tmp_path), Writes(), 'accuracy')
+    for step, is_final in ((3, False), (3, True), (4, True)):
+        exporter.export(step, f'model.ckpt-{step}', {'accuracy': 0.5}, is_final)
+    assert 'best so far: accuracy 0.5 at step 3 (none before; higher is better)' in caplog.text
+    (said,) = [line for line in caplog.text.splitlines() if 'not exported' in line]
+    assert 'accuracy 0.5 at step 4 (before 0.5; higher is better)' in said
 
 
 def test_the_best_value_survives_a_restart(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from estimator_lib.optimization import gradients, optimize_loss
+from estimator_lib.optimization import adamw, gradients, optimize_loss
 from estimator_lib.optimization.gradients import GradientPolicy
 
 tf1 = tf.compat.v1
@@ -16,9 +16,9 @@ def variables():
         yield [tf1.get_variable(name, shape) for name, shape in shapes.items()]
 
 
-def describe(variables, trained, policy, rates):
+def describe(variables, trained, policy, rates, decays=None):
     factors = gradients.policy_multipliers(trained, policy)
-    return optimize_loss.describe_variables(variables, trained, policy, factors, rates)
+    return optimize_loss.describe_variables(variables, trained, policy, factors, rates, decays)
 
 
 def test_each_variable_is_in_one_line(variables):
@@ -29,6 +29,18 @@ def test_each_variable_is_in_one_line(variables):
         ['1', '4', '2', '0.5', 'Net/conv/biases'],
         ['1', '8', '1', '1', 'Logits/weights'],
         ['1', '12', 'frozen', 'Net/conv/weights'],
+    ]
+
+
+def test_the_decay_of_an_adamw_is_in_the_table(variables):
+    policy = GradientPolicy(freeze_patterns=('Logits',))
+    decays = adamw.AdamWOptimizer(0.1, weight_decay=0.01).decays
+    lines = describe(variables, variables[:2], policy, {}, decays)
+    assert [line.split() for line in lines] == [
+        ['variables', 'parameters', 'gradient', 'x', 'rate', 'x', 'decay'],
+        ['1', '12', '1', '1', 'yes', 'Net/conv/weights'],
+        ['1', '4', '1', '1', 'no', 'Net/conv/biases'],
+        ['1', '8', 'frozen', 'Logits/weights'],
     ]
 
 
