@@ -128,10 +128,11 @@ SETS: Mapping[str, DataSet] = {
 
 
 class Score(NamedTuple):
-    """Scores of a run, in the order of the set's metrics, and its processor minutes."""
+    """Scores of a run, in the order of the set's metrics, its processor minutes and its folder."""
 
     values: Tuple[float, ...]
     minutes: float
+    folder: str = ''
 
 
 def main(argv: Sequence[str]) -> int:
@@ -147,9 +148,7 @@ def main(argv: Sequence[str]) -> int:
     if unknown:
         parser.error(f'--sets: {", ".join(unknown)}; expected some of {", ".join(SETS)}')
     work = os.path.abspath(flags.work)  # processes run in it
-    images = os.path.join(os.path.dirname(measuring.ROOT), 'shared', 'data')
-    if not os.path.isdir(images):
-        raise SystemExit('../shared/data is not there: this benchmark learns from its images.')
+    images = find_images()
     for name in flags.sets.split(','):
         data_set = SETS[name]
         convert(data_set, images, work)
@@ -164,6 +163,14 @@ def main(argv: Sequence[str]) -> int:
             print(f'{name}, {recipe}: {scores[recipe]}', file=sys.stderr, flush=True)
         print(format_table(name, data_set.metrics, scores), flush=True)
     return 0
+
+
+def find_images() -> str:
+    """Return the folder of the images."""
+    images = os.path.join(os.path.dirname(measuring.ROOT), 'shared', 'data')
+    if not os.path.isdir(images):
+        raise SystemExit('../shared/data is not there: this benchmark learns from its images.')
+    return images
 
 
 def convert(data_set: DataSet, images: str, work: str) -> None:
@@ -227,7 +234,7 @@ def train(data_set: DataSet, fragment: str, seed: int, steps: int, work: str) ->
         os.replace(f'{score}.part', score)  # a campaign that is killed leaves no half of it
     with open(score, encoding='utf-8') as file:
         read = json.load(file)
-    return Score(tuple(read['values']), read['minutes'])
+    return Score(tuple(read['values']), read['minutes'], folder)
 
 
 def read_scores(path: str, metrics: Sequence[str]) -> List[float]:
@@ -245,7 +252,7 @@ def read_scores(path: str, metrics: Sequence[str]) -> List[float]:
 
 
 def format_table(name: str, metrics: Sequence[str], scores: Mapping[str, Sequence[Score]]) -> str:
-    """Return a Markdown table: each recipe's scores, and its mean gain over the baseline.
+    """Return a Markdown table: each recipe's scores, and its mean gain over the first one.
 
     Args:
         name: of the set.
@@ -255,14 +262,16 @@ def format_table(name: str, metrics: Sequence[str], scores: Mapping[str, Sequenc
     heads = [f'{metric} | gain' for metric in metrics]
     lines = [f'| {name} | {" | ".join(heads)} | processor minutes |']
     lines.append('| --- |' + ' ---: |' * (2 * len(metrics) + 1))
-    base = scores[BASELINE]
+    baseline = next(iter(scores))
     for recipe, runs in scores.items():
         cells = []
         for place in range(len(metrics)):
             values = [run.values[place] for run in runs]
             cells.append(', '.join(f'{value:.3f}' for value in values))
-            gain = statistics.fmean(values) - statistics.fmean(run.values[place] for run in base)
-            cells.append('' if recipe == BASELINE else f'{gain:+.3f}')
+            gain = statistics.fmean(values) - statistics.fmean(
+                run.values[place] for run in scores[baseline]
+            )
+            cells.append('' if recipe == baseline else f'{gain:+.3f}')
         minutes = statistics.fmean(run.minutes for run in runs)
         lines.append(f'| {recipe} | {" | ".join(cells)} | {minutes:.1f} |')
     return '\n'.join(lines)
