@@ -12,6 +12,7 @@ from google.protobuf import message as message_lib
 from estimator_lib import errors
 from estimator_lib.config import schema, support
 from estimator_lib.config.rules import ConfigRules, Field, Problem
+from estimator_lib.config.section import Section
 from protos import field_rules
 
 # Fields that hold regular expressions.
@@ -23,77 +24,66 @@ _PATTERNS = (
 
 
 def check_message(
-    rules: ConfigRules,
-    message: message_lib.Message,
-    where: str,
-    further: Iterable[Problem] = (),
+    rules: ConfigRules, section: Section[message_lib.Message], further: Iterable[Problem] = ()
 ) -> None:
     """Check one message that is used without its config.
 
     Args:
         rules: the rules of the task that reads the message.
-        message: a part of a config.
-        where: its path in the config.
+        section: a part of a config.
         further: more problems of the message.
 
     Raises:
         errors.ConfigError: a field is not supported, missing, out of range or out of order.
     """
-    problems = [*find_problems(rules, message, where), *further]
+    problems = [*find_problems(rules, section), *further]
     if problems:
         raise errors.ConfigError(support.listed(problems))
 
 
-def find_problems(
-    rules: ConfigRules, message: message_lib.Message, where: str = ''
-) -> Iterator[Problem]:
+def find_problems(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
     """Check the fields of a config, each message for itself.
 
     Args:
         rules: the rules of the task.
-        message: a pipeline config, or a part of one.
-        where: the path of the part in the pipeline config.
+        section: a pipeline config, or a part of one.
 
     Yields:
         Fields that are not supported, missing, out of range or out of order.
     """
-    yield from support.unsupported(rules, message, where)
-    yield from _check_values(rules, message, where)
-    yield from check_parts(rules, message, where)
+    yield from support.unsupported(rules, section)
+    yield from _check_values(rules, section)
+    yield from check_parts(rules, section)
 
 
-def check_parts(
-    rules: ConfigRules, config: message_lib.Message, where: str = ''
-) -> Iterator[Problem]:
+def check_parts(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
     """Check the messages that are set in a config for missing fields and numbers out of order.
 
     Args:
         rules: the rules of the task.
-        config: a pipeline config, or a part of one.
-        where: the path of the part in the pipeline config.
+        section: a pipeline config, or a part of one.
 
     Yields:
         The problems.
     """
-    for path, message in support.set_messages(rules, config, where):
-        descriptor = message.DESCRIPTOR
-        yield from _missing(rules, path, message)
-        for oneof in _must_choose(descriptor):
+    for part in support.set_messages(rules, section):
+        message = part.message
+        yield from _missing(rules, part)
+        for oneof in _must_choose(message.DESCRIPTOR):
             if message.WhichOneof(oneof.name) is None:
-                yield Problem(path, f'empty; expected one of: {_members(rules, oneof)}.')
-        for field in field_rules.find_fields(descriptor, 'not_above'):
+                yield part.problem('', f'empty; expected one of: {_members(rules, oneof)}.')
+        for field in field_rules.find_fields(message.DESCRIPTOR, 'not_above'):
             other = field_rules.get_rule(field).not_above
             low, high = getattr(message, field.name), getattr(message, other)
             if low > high and rules.is_supported(field):
-                text = f'{low:g}; expected at most {high:g}, {other}.'
-                yield Problem(f'{path}.{field.name}', text)
+                yield part.problem(field.name, expected=f'at most {high:g}, {other}')
 
 
-def _missing(rules: ConfigRules, path: str, message: message_lib.Message) -> Iterator[Problem]:
-    set_fields = {field.name for field, value in message.ListFields() if value != ''}
-    for field in rules.required_fields(message.DESCRIPTOR):
+def _missing(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
+    set_fields = {field.name for field, value in section.message.ListFields() if value != ''}
+    for field in rules.required_fields(section.message.DESCRIPTOR):
         if field.name not in set_fields:
-            yield Problem(f'{path}.{field.name}', _expected(rules, field))
+            yield section.problem(field.name, _expected(rules, field))
 
 
 def _expected(rules: ConfigRules, field: descriptor_lib.FieldDescriptor) -> str:
@@ -117,11 +107,9 @@ def _must_choose(message: descriptor_lib.Descriptor) -> List[descriptor_lib.Oneo
     return [oneof for oneof in message.oneofs if field_rules.is_needed(oneof)]
 
 
-def _check_values(
-    rules: ConfigRules, message: message_lib.Message, where: str
-) -> Iterator[Problem]:
+def _check_values(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
     """Check for values out of range, NaN, infinity, placeholders and malformed patterns."""
-    for path, field, value in support.set_fields(rules, message, where):
+    for path, field, value in support.set_fields(rules, section):
         if schema.is_message(field):
             continue
         repeated = schema.is_repeated(field)

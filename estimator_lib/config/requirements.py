@@ -19,6 +19,7 @@ from google.protobuf import message as message_lib
 
 from estimator_lib.config import schema, support
 from estimator_lib.config.rules import ConfigRules, PipelineConfig
+from estimator_lib.config.section import Section
 from protos import field_rules
 
 _CONDITION = re.compile(r'([\w.]+)(?:: ([\w|]+)| ([<>]) ([\d.]+))?')
@@ -49,7 +50,8 @@ def unmet(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
         rules: the rules of the task.
         config: a pipeline config.
     """
-    for path, message in support.set_messages(rules, config):
+    for part in support.set_messages(rules, Section(config)):
+        message = part.message
         for field, value in message.ListFields():
             text = field_rules.get_rule(field).requires
             if not text or not rules.is_supported(field):
@@ -58,7 +60,7 @@ def unmet(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
             is_met = any(_is_met(each, message, config) for each in conditions)
             if not is_met and not support.is_default(field, value):
                 needed = _OR.join(_described(each, message, config) for each in conditions)
-                yield f'{schema.join(path, field.name)} has no effect without {needed}.'
+                yield f'{part.at(field.name)} has no effect without {needed}.'
 
 
 def _parse(text: str) -> _Condition:

@@ -8,6 +8,7 @@ from google.protobuf import message as message_lib
 
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import ConfigRules, Problem
+from estimator_lib.config.section import Section
 from protos import optimizer_pb2, train_pb2
 
 
@@ -21,19 +22,19 @@ def check_optimizer(optimizer: optimizer_pb2.Optimizer, num_steps: int) -> Itera
     Yields:
         The problems.
     """
-    path = 'train_config.optimizer'
+    section = Section(optimizer, 'train_config.optimizer')
     kind = optimizer.WhichOneof('optimizer')
     if kind is None:
-        yield Problem(path, f'not set; expected one of: {_members(optimizer, "optimizer")}.')
+        members = _members(optimizer, 'optimizer')
+        yield section.problem('', f'not set; expected one of: {members}.')
         return
-    rate = getattr(optimizer, kind).learning_rate
-    path = f'{path}.{kind}.learning_rate'
-    yield from _check_rate(path, rate, num_steps)
+    rate = section.child(f'{kind}.learning_rate')
+    yield from _check_rate(rate, num_steps)
     # An evaluation builds the schedule too, and its run need not have an end.
-    stable = rate.warmup_stable_decay_learning_rate
-    if stable.cool_down_steps and not (stable.total_steps or num_steps):
-        yield Problem(
-            f'{path}.warmup_stable_decay_learning_rate.cool_down_steps',
+    stable = rate.child('warmup_stable_decay_learning_rate')
+    if stable.message.cool_down_steps and not (stable.message.total_steps or num_steps):
+        yield stable.problem(
+            'cool_down_steps',
             'the run has no end to cool down for; expected train_config.num_steps or total_steps.',
         )
 
@@ -44,7 +45,7 @@ def require_optimizer(optimizer: optimizer_pb2.Optimizer) -> None:
     Raises:
         errors.ConfigError: there are problems; the message lists all.
     """
-    message_checks.check_message(ConfigRules(), optimizer, 'train_config.optimizer')
+    message_checks.check_message(ConfigRules(), Section(optimizer, 'train_config.optimizer'))
 
 
 def require_rate(rate: optimizer_pb2.LearningRate, num_steps: int) -> None:
@@ -57,125 +58,119 @@ def require_rate(rate: optimizer_pb2.LearningRate, num_steps: int) -> None:
     Raises:
         errors.ConfigError: there are problems; the message lists all.
     """
-    path = 'learning_rate'
-    message_checks.check_message(ConfigRules(), rate, path, _check_rate(path, rate, num_steps))
+    section = Section(rate, 'learning_rate')
+    message_checks.check_message(ConfigRules(), section, _check_rate(section, num_steps))
 
 
-def _check_rate(path: str, rate: optimizer_pb2.LearningRate, num_steps: int) -> Iterator[Problem]:
+def _check_rate(section: Section[optimizer_pb2.LearningRate], num_steps: int) -> Iterator[Problem]:
     """Check a schedule beyond the ranges of single fields."""
-    schedule = rate.WhichOneof('learning_rate')
+    schedule = section.message.WhichOneof('learning_rate')
     if schedule is None:
-        yield Problem(path, f'not set; expected one of: {_members(rate, "learning_rate")}.')
+        members = _members(section.message, 'learning_rate')
+        yield section.problem('', f'not set; expected one of: {members}.')
     elif schedule in _SCHEDULES:
-        check = _SCHEDULES[schedule]
-        yield from check(f'{path}.{schedule}', getattr(rate, schedule), num_steps)
+        yield from _SCHEDULES[schedule](section.child(schedule), num_steps)
 
 
 def _members(message: message_lib.Message, oneof: str) -> str:
     return ', '.join(field.name for field in message.DESCRIPTOR.oneofs_by_name[oneof].fields)
 
 
-def _manual_step(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
+def _manual_step(section: Section[Any], num_steps: int) -> Iterator[Problem]:
     del num_steps
-    steps = [change.step for change in schedule.schedule]
+    changes = section.children('schedule')
+    steps = [change.message.step for change in changes]
     if steps[:1] == [0]:
-        yield Problem(
-            f'{path}.schedule.0.step',
+        yield changes[0].problem(
+            'step',
             '0; expected at least 1. The rate of the first steps is initial_learning_rate: write '
-            f'initial_learning_rate: {schedule.schedule[0].learning_rate:g} and leave this entry '
+            f'initial_learning_rate: {changes[0].message.learning_rate:g} and leave this entry '
             'out.',
         )
         steps = steps[1:]
     if steps:
-        yield from _growing(f'{path}.schedule', steps)
+        yield from _growing(section, 'schedule', steps)
 
 
-def _growing(path: str, steps: Sequence[int]) -> Iterator[Problem]:
+def _growing(section: Section[Any], field: str, steps: Sequence[int]) -> Iterator[Problem]:
     """Check that the steps at which a rate changes grow from 1."""
     if not steps:
-        yield Problem(path, 'empty; expected at least one step at which the rate changes.')
+        yield section.problem(field, 'empty; expected at least one step at which the rate changes.')
     elif steps[0] == 0:
-        yield Problem(path, 'the first step is 0; expected at least 1.')
+        yield section.problem(field, 'the first step is 0; expected at least 1.')
     for earlier, later in zip(steps, steps[1:]):
         if later <= earlier:
-            yield Problem(path, f'step {later} after step {earlier}; expected growing steps.')
+            text = f'step {later} after step {earlier}; expected growing steps.'
+            yield section.problem(field, text)
 
 
-def _cosine(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
+def _cosine(section: Section[Any], num_steps: int) -> Iterator[Problem]:
     del num_steps
-    if schedule.total_steps < schedule.warmup_steps:
-        yield Problem(
-            f'{path}.total_steps',
-            f'{schedule.total_steps}; expected at least {schedule.warmup_steps}, warmup_steps.',
-        )
-    yield from _warmup(path, schedule)
-    yield from _end_rate(path, schedule)
+    warmup_steps = section.message.warmup_steps
+    if section.message.total_steps < warmup_steps:
+        yield section.problem('total_steps', expected=f'at least {warmup_steps}, warmup_steps')
+    yield from _warmup(section)
+    yield from _end_rate(section)
 
 
-def _end_rate(path: str, schedule: Any) -> Iterator[Problem]:
-    rate, end = schedule.learning_rate_base, schedule.end_learning_rate
-    if end > rate:
-        yield Problem(
-            f'{path}.end_learning_rate',
-            f'{end:g}; expected at most {rate:g}, learning_rate_base.',
-        )
+def _end_rate(section: Section[Any]) -> Iterator[Problem]:
+    rate = section.message.learning_rate_base
+    if section.message.end_learning_rate > rate:
+        yield section.problem('end_learning_rate', expected=f'at most {rate:g}, learning_rate_base')
 
 
-def _warmup_stable_decay(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
-    yield from _warmup(path, schedule)
-    yield from _end_rate(path, schedule)
-    total, least = schedule.total_steps, schedule.warmup_steps + schedule.cool_down_steps
-    if 0 < total < least:
-        yield Problem(
-            f'{path}.total_steps',
-            f'{total}; expected at least {least}, warmup_steps and cool_down_steps.',
-        )
-
-
-def _warmup(path: str, schedule: Any, num_steps: int = 0) -> Iterator[Problem]:
+def _warmup_stable_decay(section: Section[Any], num_steps: int) -> Iterator[Problem]:
     del num_steps
-    rate, warmup = schedule.learning_rate_base, schedule.warmup_learning_rate
-    if schedule.warmup_steps and rate < warmup:
-        yield Problem(
-            f'{path}.learning_rate_base',
-            f'{rate:g}; expected at least {warmup:g}, warmup_learning_rate.',
+    yield from _warmup(section)
+    yield from _end_rate(section)
+    least = section.message.warmup_steps + section.message.cool_down_steps
+    if 0 < section.message.total_steps < least:
+        yield section.problem(
+            'total_steps', expected=f'at least {least}, warmup_steps and cool_down_steps'
         )
 
 
-def _polynomial(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
-    yield from _length(f'{path}.decay_steps', schedule.decay_steps, num_steps)
+def _warmup(section: Section[Any], num_steps: int = 0) -> Iterator[Problem]:
+    del num_steps
+    schedule, warmup = section.message, section.message.warmup_learning_rate
+    if schedule.warmup_steps and schedule.learning_rate_base < warmup:
+        yield section.problem(
+            'learning_rate_base', expected=f'at least {warmup:g}, warmup_learning_rate'
+        )
 
 
-def _length(path: str, steps: int, num_steps: int) -> Iterator[Problem]:
+def _polynomial(section: Section[Any], num_steps: int) -> Iterator[Problem]:
+    yield from _length(section, 'decay_steps', num_steps)
+
+
+def _length(section: Section[Any], field: str, num_steps: int) -> Iterator[Problem]:
     """Check that a schedule without a length can use the length of the run."""
-    if not steps and not num_steps:
-        yield Problem(path, '0 stands for train_config.num_steps, which is 0 too; set one.')
+    if not getattr(section.message, field) and not num_steps:
+        text = '0 stands for train_config.num_steps, which is 0 too; set one.'
+        yield section.problem(field, text)
 
 
-def _deeplab(path: str, schedule: Any, num_steps: int) -> Iterator[Problem]:
-    kind = optimizer_pb2.DeepLabLearningRate
+def _deeplab(section: Section[Any], num_steps: int) -> Iterator[Problem]:
+    kind, schedule = optimizer_pb2.DeepLabLearningRate, section.message
     if schedule.policy == kind.MULTI_STEPS:
-        yield from _growing(f'{path}.boundaries', list(schedule.boundaries))
+        yield from _growing(section, 'boundaries', list(schedule.boundaries))
         rates, expected = len(schedule.learning_rates), len(schedule.boundaries) + 1
         if rates != expected:
-            yield Problem(
-                f'{path}.learning_rates',
+            yield section.problem(
+                'learning_rates',
                 f'{rates} rates for {expected - 1} boundaries; expected {expected}.',
             )
     needs_length = schedule.policy == kind.COSINE or not schedule.decay_steps
     if schedule.policy in (kind.POLY, kind.COSINE) and needs_length:
-        field = f'{path}.training_number_of_steps'
-        steps = schedule.training_number_of_steps
-        yield from _length(field, steps, num_steps)
-        if 0 < (steps or num_steps) <= schedule.slow_start_step:
-            yield Problem(
-                field,
-                f'{steps or num_steps} steps; expected more than slow_start_step, '
-                f'{schedule.slow_start_step}.',
-            )
+        field = 'training_number_of_steps'
+        yield from _length(section, field, num_steps)
+        steps = schedule.training_number_of_steps or num_steps
+        if 0 < steps <= schedule.slow_start_step:
+            least = f'slow_start_step, {schedule.slow_start_step}'
+            yield section.problem(field, f'{steps} steps; expected more than {least}.')
 
 
-_SCHEDULES: Dict[str, Callable[[str, Any, int], Iterator[Problem]]] = {
+_SCHEDULES: Dict[str, Callable[[Section[Any], int], Iterator[Problem]]] = {
     'manual_step_learning_rate': _manual_step,
     'cosine_decay_learning_rate': _cosine,
     'exponential_decay_with_warmup_learning_rate': _warmup,

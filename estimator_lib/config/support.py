@@ -9,10 +9,11 @@ from google.protobuf import message as message_lib
 from estimator_lib import errors
 from estimator_lib.config import schema
 from estimator_lib.config.rules import IGNORED, UNSUPPORTED, ConfigRules, Problem
+from estimator_lib.config.section import Section
 
 
 def set_fields(
-    rules: ConfigRules, message: message_lib.Message, path: str = ''
+    rules: ConfigRules, section: Section[message_lib.Message]
 ) -> Iterator[Tuple[str, Any, Any]]:
     """Yield the fields that are set in a config, inside repeated fields, oneofs and maps too.
 
@@ -20,47 +21,35 @@ def set_fields(
         (path, the field's descriptor, value), a message before its fields. Fields inside an
         unsupported message are left out: the message itself is the problem.
     """
-    for above, each in set_messages(rules, message, path):
-        for field, value in each.ListFields():
-            yield schema.join(above, field.name), field, value
+    for part in set_messages(rules, section):
+        for field, value in part.message.ListFields():
+            yield part.at(field.name), field, value
 
 
 def set_messages(
-    rules: ConfigRules, message: message_lib.Message, path: str = ''
-) -> Iterator[Tuple[str, message_lib.Message]]:
-    """Yield the config itself, then the supported messages set in it, with their paths."""
-    yield path, message
-    for field, value in message.ListFields():
+    rules: ConfigRules, section: Section[message_lib.Message]
+) -> Iterator[Section[message_lib.Message]]:
+    """Yield the config itself, then the supported messages set in it."""
+    yield section
+    for field, _ in section.message.ListFields():
         if not schema.is_message(field) or not rules.is_supported(field):
             continue
-        for inner, each in _held(field, value, schema.join(path, field.name)):
-            yield from set_messages(rules, each, inner)
+        repeated = schema.is_repeated(field)
+        for part in section.children(field.name) if repeated else [section.child(field.name)]:
+            if isinstance(part.message, message_lib.Message):
+                yield from set_messages(rules, part)
 
 
-def _held(field: Any, value: Any, path: str) -> Iterator[Tuple[str, message_lib.Message]]:
-    """Return the messages in a field, with their paths."""
-    if schema.is_map(field):
-        held = [(f'{path}.{key}', value[key]) for key in sorted(value)]
-    elif schema.is_repeated(field):
-        held = [(f'{path}.{index}', each) for index, each in enumerate(value)]
-    else:
-        held = [(path, value)]
-    return ((inner, each) for inner, each in held if isinstance(each, message_lib.Message))
-
-
-def unsupported(
-    rules: ConfigRules, config: message_lib.Message, path: str = ''
-) -> Iterator[Problem]:
+def unsupported(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
     """Yield each set field of a config that is not supported.
 
     An unsupported field that is set to its default changes nothing, and is allowed.
 
     Args:
         rules: the rules of the task.
-        config: a pipeline config, or a part of one.
-        path: the path of the part in the pipeline config.
+        section: a pipeline config, or a part of one.
     """
-    for here, field, value in set_fields(rules, config, path):
+    for here, field, value in set_fields(rules, section):
         kind, reason = rules.support(field)
         if kind != UNSUPPORTED or is_default(field, value):
             reason = rules.value_problem(field, value)
@@ -68,20 +57,20 @@ def unsupported(
             yield Problem(here, f'not supported: {reason}.')
 
 
-def refuse(rules: ConfigRules, config: message_lib.Message, path: str) -> None:
+def refuse(rules: ConfigRules, section: Section[message_lib.Message]) -> None:
     """Refuse a part of a config that sets unsupported fields; see `unsupported`.
 
     Raises:
         errors.ConfigError: there are such fields; the message names all of them.
     """
-    problems = list(unsupported(rules, config, path))
+    problems = list(unsupported(rules, section))
     if problems:
         raise errors.ConfigError(listed(problems))
 
 
 def ignored(rules: ConfigRules, config: message_lib.Message) -> Iterator[str]:
     """Yield a sentence about each ignored field that is set to a value other than its default."""
-    for path, field, value in set_fields(rules, config):
+    for path, field, value in set_fields(rules, Section(config)):
         kind, reason = rules.support(field)
         if kind == IGNORED and not is_default(field, value):
             yield f'{path} has no effect: {reason}.'

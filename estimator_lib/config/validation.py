@@ -13,6 +13,7 @@ from estimator_lib.config import durations, metric_choices, requirements, schedu
 from estimator_lib.config.message_checks import find_problems
 from estimator_lib.config.reader_checks import check_agreement, check_batch_counts, check_reader
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
+from estimator_lib.config.section import Section
 from estimator_lib.environment import MODES
 
 log = logging.getLogger('estimator_lib')
@@ -66,7 +67,7 @@ def validate(
     used, rules = _sections(config, mode), _ENGINE + (rules or ConfigRules())
     trains, evaluates = _uses(mode, 'train_config'), _uses(mode, 'eval_config')
     problems = [
-        *find_problems(rules, used),
+        *find_problems(rules, Section(used)),
         *(problem for check in rules.problems for problem in check(used)),
         *(_training(rules, used, needed=mode is not None) if trains else ()),
         *(_evaluation(used, needed=mode is not None) if evaluates else ()),

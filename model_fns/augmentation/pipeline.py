@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.config.section import Section
 from estimator_lib.task import IMAGE, Example, Mixing
 from estimator_lib.task_interfaces import training_step
 from model_fns.augmentation import randomness, steps
@@ -114,7 +115,7 @@ def build(
         kind = option.WhichOneof('preprocessing_step')
         if kind is None:
             raise errors.ConfigError(f'{place}: empty; expected one of {", ".join(kinds.names())}.')
-        message_checks.check_message(kinds.rules, option, place)
+        message_checks.check_message(kinds.rules, Section(option, place))
         path = f'{place}.{kind}'
         names.append(kind)
         if kind in kinds.steps:

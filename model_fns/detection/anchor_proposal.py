@@ -16,6 +16,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from estimator_lib.data import inputs
 from estimator_lib.task import Task
 from model_fns.detection import box_report, detector
@@ -143,7 +144,7 @@ def fit(
     present = getattr(getattr(config.model, name), kind.field)
     angles = _angles(present)
     # Without the angles: the sizes of rotated anchors before they are rotated.
-    generator = anchors_lib.build_anchor_generator(present, f'model.{name}.{kind.field}')
+    generator = anchors_lib.build_anchor_generator(Section(present, f'model.{name}.{kind.field}'))
     sizes = _sizes(boxes[:: -(-len(boxes) // _MOST_BOXES)], model.family, angles or [0.0])
     levels = fit_levels(find_levels(generator, before.grids, before.size), sizes, kind.strides)
     fitted = _to_config(levels, angles, kind.in_pixels)

@@ -25,6 +25,7 @@ from typing import (
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
@@ -237,8 +238,10 @@ class DetectionCheckpoints(CheckpointMapping):
         return 'full' if kind == 'detection' and self._load_all_variables else kind
 
 
-# Functions (message, path in the config, quantization) -> detector, by the field of `model`.
-DETECTORS: Registry[Callable[[Any, str, Optional[Quantization]], Detector]] = Registry('detector')
+# Functions (message, quantization) -> detector, by the field of `model`.
+DETECTORS: Registry[Callable[[Section[Any], Optional[Quantization]], Detector]] = Registry(
+    'detector'
+)
 
 # Modules of the architectures; importing them registers detectors.
 _ARCHITECTURES = ('ssd.build', 'faster_rcnn.build', 'center_net.build')
@@ -265,12 +268,13 @@ def build_detector(
     kind = config.WhichOneof('model')
     if kind is None:
         raise errors.ConfigError(f'model: empty; expected one of {", ".join(DETECTORS)}.')
-    where = f'model.{kind}'
-    detector = DETECTORS.get(kind, where)(getattr(config, kind), where, quantization)
+    section = Section(config, 'model').child(kind)
+    detector = DETECTORS.get(kind, section.path)(section, quantization)
     if channels.has_more and detector.resizer.channels == 1:
-        raise errors.ConfigError(
-            f'{where}.image_resizer: convert_to_grayscale is for three channels; the images have '
-            f'{channels.total} (num_additional_channels). Expected false.'
+        raise section.error(
+            'image_resizer',
+            f'convert_to_grayscale is for three channels; the images have {channels.total} '
+            '(num_additional_channels). Expected false.',
         )
     detector.channels = channels
     return detector

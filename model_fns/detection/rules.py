@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from estimator_lib import errors
 from estimator_lib.config import schema
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
+from estimator_lib.config.section import Section
 from model_fns import config_rules
 from model_fns.detection import detector, metrics
 from model_fns.detection.architectures.center_net import extractors as center_net_extractors
@@ -67,45 +68,39 @@ def find_instance_warnings(config: PipelineConfig) -> Iterator[str]:
 
 def _names(config: PipelineConfig) -> Iterator[Problem]:
     """Check the names of networks, metrics and steps, and that they fit the model."""
-    chosen = config.model.ssd.feature_extractor
+    model = Section(config).child('model')
+    section = model.child('ssd.feature_extractor')
+    chosen = section.message
     if chosen.type:
-        yield from find_build_problems(
-            extractor.get_extractor, chosen.type, f'{extractor.WHERE}.type'
-        )
+        yield from find_build_problems(extractor.get_extractor, chosen.type, section.at('type'))
     if chosen.HasField('bifpn'):
-        neck = chosen.bifpn
-        where = f'{extractor.WHERE}.bifpn.combine_method'
+        neck, where = chosen.bifpn, section.at('bifpn.combine_method')
         yield from find_build_problems(bifpn.COMBINATIONS.get, neck.combine_method, where)
         if chosen.type in efficientnet.TYPES:
             yield from find_build_problems(
                 efficientnet.check_levels, neck.min_level, neck.max_level
             )
-    of_two_stages = config.model.faster_rcnn.feature_extractor
-    if of_two_stages.type:
-        where = 'model.faster_rcnn.feature_extractor'
-        yield from find_build_problems(extractors.find, of_two_stages, where)
-    yield from _names_of_center_net(config.model.center_net)
+    of_two_stages = model.child('faster_rcnn.feature_extractor')
+    if of_two_stages.message.type:
+        yield from find_build_problems(extractors.find, of_two_stages)
+    yield from _names_of_center_net(model.child('center_net'))
     rotated = rotated_checks.is_rotated(config)
     yield from find_build_problems(metrics.check_config, config.eval_config, rotated)
     yield from rotated_checks.check_steps(config)
 
 
-def _names_of_center_net(config: center_net_pb2.CenterNet) -> Iterator[Problem]:
-    where = 'model.center_net'
-    if config.feature_extractor.type:
-        find = center_net_extractors.find
-        yield from find_build_problems(find, config.feature_extractor, config.image_resizer, where)
-    for index, task in enumerate(config.keypoint_estimation_task):
-        path = f'{where}.keypoint_estimation_task.{index}.candidate_ranking_mode'
-        yield from find_build_problems(
-            keypoint_search.RANKINGS.get, task.candidate_ranking_mode, path
-        )
+def _names_of_center_net(section: Section[center_net_pb2.CenterNet]) -> Iterator[Problem]:
+    if section.message.feature_extractor.type:
+        yield from find_build_problems(center_net_extractors.find, section)
+    for task in section.children('keypoint_estimation_task'):
+        mode, field = task.message.candidate_ranking_mode, task.at('candidate_ranking_mode')
+        yield from find_build_problems(keypoint_search.RANKINGS.get, mode, field)
 
 
 def _sides(config: PipelineConfig) -> Iterator[Problem]:
-    model = config.model.ssd
-    multiple = efficientnet.size_multiple(model.feature_extractor)
-    yield from size_problems('model.ssd', model, multiple)
+    model = Section(config).child('model.ssd')
+    multiple = efficientnet.size_multiple(model.message.feature_extractor)
+    yield from size_problems(model, multiple)
 
 
 def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:

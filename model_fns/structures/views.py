@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib.config import message_checks, schema
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.config.section import Section
 from protos import eval_pb2
 
 WHERE = 'eval_config.test_time_augmentation'  # for messages
@@ -65,7 +66,7 @@ def from_config(config: eval_pb2.EvalConfig) -> Optional[Views]:
     """
     asked = config.test_time_augmentation
     # A prediction does not check the parts of evaluations.
-    message_checks.check_message(ConfigRules(), asked, WHERE)
+    message_checks.check_message(ConfigRules(), Section(asked, WHERE))
     scales = tuple(map(schema.decimal_number, asked.scales)) or (1.0,)
     views = Views(scales, asked.flip_horizontally)
     return views if views.scaled or views.total > 1 else None

@@ -10,6 +10,7 @@ import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.config import schema, support
+from estimator_lib.config.section import Section
 from protos import duration_pb2, field_rules, pipeline_pb2
 from tests.estimator_lib.config import condition_names
 
@@ -165,9 +166,9 @@ BOXES = [
 def test_what_is_about_boxes_is_refused_or_has_no_effect_without_them(kind):
     its = RULES[kind]
     for text in BOXES:
-        (problem,) = list(support.unsupported(its, config_of(kind, text)))
+        (problem,) = list(support.unsupported(its, Section(config_of(kind, text))))
         assert problem.text.startswith('not supported: ')
-        assert list(support.unsupported(RULES['ssd'], config_of('ssd', text))) == []
+        assert list(support.unsupported(RULES['ssd'], Section(config_of('ssd', text)))) == []
     text = 'eval_config { skip_scores: true } train_input_reader { num_keypoints: 3 }'
     assert len(list(support.ignored(its, config_of(kind, text)))) == 2
     assert list(support.ignored(RULES['ssd'], config_of('ssd', text))) == []

@@ -15,7 +15,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.config_rules import checks
 from protos import anchors_pb2
@@ -310,16 +310,16 @@ def ssd_shapes(
     return levels
 
 
-def build_anchor_generator(config: anchors_pb2.AnchorGenerator, where: str) -> AnchorGenerator:
+def build_anchor_generator(section: Section[anchors_pb2.AnchorGenerator]) -> AnchorGenerator:
     """Build the anchor generator that a config describes.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
 
     Raises:
         errors.ConfigError: the message is empty, or its values contradict each other.
     """
+    config = section.message
     builders = {
         'ssd_anchor_generator': _build_ssd,
         'multiscale_anchor_generator': _build_multiscale,
@@ -328,8 +328,8 @@ def build_anchor_generator(config: anchors_pb2.AnchorGenerator, where: str) -> A
     }
     kind = config.WhichOneof('anchor_generator_oneof')
     if kind is None:
-        raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(sorted(builders))}.')
-    checks.check_part(config, where, checks.anchor_problems(where, config))
+        raise section.error('', f'empty; expected one of {", ".join(sorted(builders))}.')
+    checks.check_part(section, checks.anchor_problems(section))
     return builders[kind](getattr(config, kind))
 
 

@@ -7,7 +7,7 @@ from typing import Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import axis_aligned as box_ops
 from model_fns.detection.boxes.axis_aligned import SIZE
 from protos import box_coding_pb2
@@ -138,16 +138,16 @@ class SquareBoxCoder(BoxCoder):
         )
 
 
-def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
+def build_box_coder(section: Section[box_coding_pb2.BoxCoder]) -> BoxCoder:
     """Build the box coder that a config describes.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
 
     Raises:
         errors.ConfigError: the message is empty, or of a coder for other boxes.
     """
+    config = section.message
     kind = config.WhichOneof('box_coder_oneof')
     if kind == 'faster_rcnn_box_coder':
         coder = config.faster_rcnn_box_coder
@@ -159,10 +159,8 @@ def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> BoxCoder:
     if kind == 'square_box_coder':
         coder = config.square_box_coder
         return SquareBoxCoder((coder.y_scale, coder.x_scale, coder.length_scale))
-    raise errors.ConfigError(
-        f'{where}: {kind or "empty"}; expected faster_rcnn_box_coder, '
-        'mean_stddev_box_coder or square_box_coder.'
-    )
+    known = 'faster_rcnn_box_coder, mean_stddev_box_coder or square_box_coder'
+    raise section.error('', f'{kind or "empty"}; expected {known}.')
 
 
 def _positive_sizes(boxes: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import adaptive_matchers, matchers
 from model_fns.detection.config_rules import checks
 from protos import target_assignment_pb2
 
 
-def build_matcher(config: target_assignment_pb2.Matcher, where: str) -> matchers.Matcher:
+def build_matcher(section: Section[target_assignment_pb2.Matcher]) -> matchers.Matcher:
     """Build the matcher that a config describes.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
 
     Raises:
         errors.ConfigError: the message is empty, or its values contradict each other.
     """
+    config = section.message
     kind = config.WhichOneof('matcher_oneof')
     if kind is None:
         known = ', '.join(field.name for field in config.DESCRIPTOR.fields)
-        raise errors.ConfigError(f'{where}: empty; expected one of {known}.')
-    checks.check_part(config, where, checks.matcher_problems(where, config))
+        raise section.error('', f'empty; expected one of {known}.')
+    checks.check_part(section, checks.matcher_problems(section))
     if kind == 'bipartite_matcher':
         return matchers.BipartiteMatcher()
     if kind == 'atss_matcher':

@@ -8,6 +8,7 @@ from typing import List, Sequence
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import anchors
 from protos import anchors_pb2
 
@@ -70,19 +71,17 @@ def _tiled(image_size: anchors.Size) -> anchors.Array:
     return np.tile(np.array(image_size, np.float64), 2)
 
 
-def build_anchor_generator(
-    config: anchors_pb2.AnchorGenerator, where: str
-) -> RotatedAnchorGenerator:
+def build_anchor_generator(section: Section[anchors_pb2.AnchorGenerator]) -> RotatedAnchorGenerator:
     """Build the generator that a config describes, with its angles.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
 
     Raises:
         errors.ConfigError: the message is empty, or its values contradict each other.
     """
-    generator = anchors.build_anchor_generator(config, where)
+    config = section.message
+    generator = anchors.build_anchor_generator(section)
     angles = getattr(config, config.WhichOneof('anchor_generator_oneof')).angles
     return RotatedAnchorGenerator(generator, list(angles) or [0.0])
 

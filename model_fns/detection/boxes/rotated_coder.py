@@ -8,7 +8,7 @@ from typing import Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import rotated
 from model_fns.detection.boxes.axis_aligned import EPSILON
 from model_fns.detection.boxes.box_coders import BoxCoder
@@ -112,20 +112,20 @@ class RotatedBoxCoder(BoxCoder):
         return tf.stack(boxes, axis=-1)
 
 
-def build_box_coder(config: box_coding_pb2.BoxCoder, where: str) -> RotatedBoxCoder:
+def build_box_coder(section: Section[box_coding_pb2.BoxCoder]) -> RotatedBoxCoder:
     """Build the coder of rotated boxes that a config describes.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
 
     Raises:
         errors.ConfigError: the message is empty, or of a coder of axis-aligned boxes.
     """
+    config = section.message
     kind = config.WhichOneof('box_coder_oneof')
     if kind != 'rotated_box_coder':
-        raise errors.ConfigError(
-            f'{where}: {kind or "empty"}; expected rotated_box_coder, with box_type: ROTATED.'
+        raise section.error(
+            '', f'{kind or "empty"}; expected rotated_box_coder, with box_type: ROTATED.'
         )
     return build_from_message(config.rotated_box_coder)
 

@@ -6,7 +6,7 @@ from typing import Callable, Optional
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import rotated
 from model_fns.detection.boxes.family import Boxes
 from protos import target_assignment_pb2
@@ -81,18 +81,18 @@ def within_angle(similarity: Similarity, most: float) -> Similarity:
 
 
 def build_similarity(
-    config: target_assignment_pb2.RegionSimilarityCalculator, where: str, family: Boxes
+    section: Section[target_assignment_pb2.RegionSimilarityCalculator], family: Boxes
 ) -> Similarity:
     """Build the similarity that a config describes.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
         family: family of the boxes.
 
     Raises:
         errors.ConfigError: the message is empty.
     """
+    config = section.message
     kind = config.WhichOneof('region_similarity')
     if kind == 'iou_similarity':
         if config.iou_similarity.HasField('max_angle_difference'):
@@ -105,4 +105,4 @@ def build_similarity(
     if kind == 'thresholded_iou_similarity':
         return thresholded_iou(family, config.thresholded_iou_similarity.iou_threshold)
     known = ', '.join(sorted(field.name for field in config.DESCRIPTOR.fields))
-    raise errors.ConfigError(f'{where}: empty; expected one of {known}.')
+    raise section.error('', f'empty; expected one of {known}.')

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Iterator, Mapping, Tuple, Union
-
-from google.protobuf import message as message_lib
+from typing import Any, Iterable, Iterator, Mapping, Tuple, Union
 
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import PipelineConfig, Problem
+from estimator_lib.config.section import Section
 from model_fns import config_rules
 from model_fns.detection.config_rules.kinds import SINGLE_SHOT
 from protos import (
@@ -34,8 +33,6 @@ Head = Union[
     box_predictors_pb2.ConvolutionalBoxPredictor,
     box_predictors_pb2.WeightSharedConvolutionalBoxPredictor,
 ]
-
-_WHERE = 'model.ssd'
 
 # Numbers in the code of a box, by coder.
 _CODE_SIZES: Mapping[str, int] = {
@@ -67,32 +64,31 @@ _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 
 def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Check `model.ssd` beyond single fields."""
-    config = pipeline.model.ssd
-    yield from resizer_problems(f'{_WHERE}.image_resizer', config.image_resizer)
-    yield from _matcher(f'{_WHERE}.matcher', config)
-    yield from _anchors(f'{_WHERE}.anchor_generator', config)
-    yield from _predictor(f'{_WHERE}.box_predictor', config)
-    yield from loss_problems(f'{_WHERE}.loss', config.loss)
-    yield from post_processing_problems(f'{_WHERE}.post_processing', config.post_processing)
+    model = Section(pipeline).child('model.ssd')
+    yield from resizer_problems(model.child('image_resizer'))
+    yield from _matcher(model)
+    yield from _anchors(model)
+    yield from _predictor(model)
+    yield from loss_problems(model.child('loss'))
+    yield from post_processing_problems(model.child('post_processing'))
 
 
-def check_part(message: message_lib.Message, where: str, further: Iterable[Problem] = ()) -> None:
+def check_part(section: Section[Any], further: Iterable[Problem] = ()) -> None:
     """Check a part of `model.ssd` that is built without the rest of the config.
 
     Args:
-        message: the part.
-        where: its path in the config.
+        section: the part.
         further: more problems of the part.
 
     Raises:
         errors.ConfigError: there are problems; the message lists all.
     """
-    message_checks.check_message(SINGLE_SHOT, message, where, further)
+    message_checks.check_message(SINGLE_SHOT, section, further)
 
 
 def find_warnings(config: PipelineConfig) -> Iterator[str]:
     """Yield warnings about values of any detector that are allowed but probably mistakes."""
-    path = _find_pixel_path(config.model.ssd.anchor_generator)
+    path = _find_pixel_path(Section(config).child('model.ssd.anchor_generator'))
     if path and config.model.ssd.box_type == box_coding_pb2.UPRIGHT:
         yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
     reader = config.train_input_reader
@@ -167,112 +163,101 @@ def is_short(config: train_pb2.TrainConfig) -> bool:
     return 0 < config.num_steps < SLOW_STATISTICS and not config.fine_tune_checkpoint
 
 
-def readers(pipeline: PipelineConfig) -> Iterator[Tuple[str, input_reader_pb2.InputReader]]:
-    """Yield the input readers of a config with their paths."""
+def readers(pipeline: PipelineConfig) -> Iterator[Section[input_reader_pb2.InputReader]]:
+    """Yield the input readers of a config."""
     if pipeline.HasField('train_input_reader'):
-        yield 'train_input_reader', pipeline.train_input_reader
-    for index, reader in enumerate(pipeline.eval_input_reader):
-        yield f'eval_input_reader.{index}', reader
+        yield Section(pipeline).child('train_input_reader')
+    yield from Section(pipeline).children('eval_input_reader')
 
 
-def resizer_problems(path: str, config: image_resizer_pb2.ImageResizer) -> Iterator[Problem]:
+def resizer_problems(section: Section[image_resizer_pb2.ImageResizer]) -> Iterator[Problem]:
     """Check that the padding has a value for each channel."""
-    kind = config.WhichOneof('image_resizer_oneof')
-    values = len(config.keep_aspect_ratio_resizer.per_channel_pad_value)
-    if values not in (0, 3):  # padding is converted to gray with the image
-        yield Problem(
-            f'{path}.{kind}.per_channel_pad_value',
-            f'{values} values; expected 3, or none.',
-        )
+    values = section.message.keep_aspect_ratio_resizer.per_channel_pad_value
+    if len(values) not in (0, 3):  # padding is converted to gray with the image
+        field = 'keep_aspect_ratio_resizer.per_channel_pad_value'
+        yield section.problem(field, expected='3, or none')
 
 
-def _matcher(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
-    yield from matcher_problems(path, config.matcher)
-    matcher = config.matcher.argmax_matcher
+def _matcher(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
+    yield from matcher_problems(model.child('matcher'))
+    config, chosen = model.message, model.child('matcher.argmax_matcher')
+    matcher = chosen.message
     is_negative = config.similarity_calculator.HasField('neg_sq_dist_similarity')
     kind = config.matcher.WhichOneof('matcher_oneof')
     similarity = config.similarity_calculator.WhichOneof('region_similarity')
     if kind in _BY_OVERLAPS and similarity not in (None, 'iou_similarity'):
-        yield Problem(
-            f'{_WHERE}.similarity_calculator.{similarity}',
+        yield model.problem(
+            f'similarity_calculator.{similarity}',
             f'{kind} compares overlaps; expected iou_similarity.',
         )
     loss = config.loss.classification_loss.WhichOneof('classification_loss')
     if kind == 'dynamic_matcher' and loss not in _SIGMOIDS:
-        yield Problem(
-            f'{_WHERE}.loss.classification_loss',
+        yield model.problem(
+            'loss.classification_loss',
             f'{loss}; dynamic_matcher takes scores of the classes by a sigmoid: expected one of '
             f'{_SIGMOID_NAMES}.',
         )
     if config.matcher.HasField('argmax_matcher') and not (matcher.ignore_thresholds or is_negative):
         for field in ('matched_threshold', 'unmatched_threshold'):
-            value = getattr(matcher, field)
-            if not FRACTION.holds(value):
-                yield Problem(f'{path}.argmax_matcher.{field}', f'{value:g}; expected {FRACTION}.')
+            if not FRACTION.holds(getattr(matcher, field)):
+                yield chosen.problem(field, expected=str(FRACTION))
 
 
-def matcher_problems(path: str, config: target_assignment_pb2.Matcher) -> Iterator[Problem]:
+def matcher_problems(section: Section[target_assignment_pb2.Matcher]) -> Iterator[Problem]:
     """Check that the thresholds of a matcher do not contradict each other."""
-    matcher, path = config.argmax_matcher, f'{path}.argmax_matcher'
-    if not config.HasField('argmax_matcher') or matcher.ignore_thresholds:
+    chosen = section.child('argmax_matcher')
+    matcher = chosen.message
+    if not section.message.HasField('argmax_matcher') or matcher.ignore_thresholds:
         return
     matched, unmatched = matcher.matched_threshold, matcher.unmatched_threshold
     if unmatched > matched:
-        yield Problem(
-            f'{path}.unmatched_threshold',
-            f'{unmatched:g}; expected at most {matched:g}, matched_threshold.',
+        yield chosen.problem(
+            'unmatched_threshold', expected=f'at most {matched:g}, matched_threshold'
         )
     if unmatched == matched and not matcher.negatives_lower_than_unmatched:
-        yield Problem(
-            f'{path}.negatives_lower_than_unmatched',
+        yield chosen.problem(
+            'negatives_lower_than_unmatched',
             'false, but with equal thresholds no anchor is between them; expected true.',
         )
 
 
-def _anchors(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
-    generator = config.anchor_generator
-    yield from anchor_problems(path, generator)
+def _anchors(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
+    section, extractor = model.child('anchor_generator'), model.message.feature_extractor
+    generator = section.message
+    yield from anchor_problems(section)
     if generator.HasField('ssd_anchor_generator'):
-        yield from _equal_counts(f'{path}.ssd_anchor_generator', config)
-    extractor = config.feature_extractor
+        yield from _equal_counts(model)
     neck = extractor.WhichOneof('feature_pyramid_oneof')
     if generator.HasField('multiscale_anchor_generator') and neck:
-        anchors, pyramid = generator.multiscale_anchor_generator, getattr(extractor, neck)
-        yield from anchor_level_problems(path, anchors, pyramid, neck)
+        anchors = section.child('multiscale_anchor_generator')
+        yield from anchor_level_problems(anchors, getattr(extractor, neck), neck)
 
 
-def anchor_problems(path: str, config: anchors_pb2.AnchorGenerator) -> Iterator[Problem]:
+def anchor_problems(section: Section[anchors_pb2.AnchorGenerator]) -> Iterator[Problem]:
     """Check that the lists of an anchor generator have matching lengths and orders."""
-    multiscale = config.multiscale_anchor_generator
+    multiscale = section.message.multiscale_anchor_generator
     ratios = list(multiscale.aspect_ratios)
     if multiscale.layout == multiscale.TORCHVISION and ratios != sorted(ratios, reverse=True):
-        yield Problem(
-            f'{path}.multiscale_anchor_generator.aspect_ratios',
+        yield section.problem(
+            'multiscale_anchor_generator.aspect_ratios',
             f'{ratios}; expected {sorted(ratios, reverse=True)}: weights of torchvision have the '
             'anchors of a cell in this order.',
         )
-    if config.HasField('ssd_anchor_generator'):
-        yield from _ssd_anchors(f'{path}.ssd_anchor_generator', config.ssd_anchor_generator)
-    for index, grid in enumerate(config.flexible_grid_anchor_generator.anchor_grid):
-        sizes, count = len(grid.base_sizes), len(grid.aspect_ratios)
-        if sizes != count:
-            yield Problem(
-                f'{path}.flexible_grid_anchor_generator.anchor_grid.{index}.aspect_ratios',
-                f'{count} values; expected {sizes}, one for each of base_sizes.',
-            )
+    if section.message.HasField('ssd_anchor_generator'):
+        yield from _ssd_anchors(section.child('ssd_anchor_generator'))
+    for grid in section.children('flexible_grid_anchor_generator.anchor_grid'):
+        sizes = len(grid.message.base_sizes)
+        if sizes != len(grid.message.aspect_ratios):
+            yield grid.problem('aspect_ratios', expected=f'{sizes}, one for each of base_sizes')
 
 
 def anchor_level_problems(
-    path: str,
-    config: anchors_pb2.MultiscaleAnchorGenerator,
-    pyramid: Pyramid,
-    neck: str = 'fpn',
+    section: Section[anchors_pb2.MultiscaleAnchorGenerator], pyramid: Pyramid, neck: str = 'fpn'
 ) -> Iterator[Problem]:
     """Check that anchors have the levels of the feature pyramid.
 
     Args:
-        path: the path of the anchor generator.
-        config: the anchors.
+        section: the anchors.
         pyramid: the feature pyramid.
         neck: the field of the feature extractor that holds the pyramid.
 
@@ -280,25 +265,21 @@ def anchor_level_problems(
         The problems.
     """
     for field in ('min_level', 'max_level'):
-        level, expected = getattr(config, field), getattr(pyramid, field)
-        if level != expected:
-            yield Problem(
-                f'{path}.multiscale_anchor_generator.{field}',
-                f'{level}; expected {expected}, that of feature_extractor.{neck}.',
-            )
+        expected = getattr(pyramid, field)
+        if getattr(section.message, field) != expected:
+            yield section.problem(field, expected=f'{expected}, that of feature_extractor.{neck}')
 
 
 def _num_layers(config: anchors_pb2.SsdAnchorGenerator) -> int:
     return len(config.scales) or config.num_layers
 
 
-def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[Problem]:
+def _ssd_anchors(section: Section[anchors_pb2.SsdAnchorGenerator]) -> Iterator[Problem]:
     """Check that lists have one value for each feature map."""
+    config = section.message
     layers = _num_layers(config)
     if config.HasField('num_layers') and config.num_layers != layers:
-        yield Problem(
-            f'{path}.scales', f'{layers} values; expected {config.num_layers}, num_layers.'
-        )
+        yield section.problem('scales', expected=f'{config.num_layers}, num_layers')
     for field in ('height_stride', 'width_stride', 'height_offset', 'width_offset'):
         count = len(getattr(config, field))
         other = (
@@ -307,155 +288,140 @@ def _ssd_anchors(path: str, config: anchors_pb2.SsdAnchorGenerator) -> Iterator[
             else field.replace('width', 'height')
         )
         if count not in (0, layers) or (not count and getattr(config, other)):
-            yield Problem(
-                f'{path}.{field}', f'{count} values; expected {layers}, one for each feature map.'
-            )
+            yield section.problem(field, expected=f'{layers}, one for each feature map')
     is_bare = not (config.aspect_ratios or config.interpolated_scale_aspect_ratio)
     if is_bare and not (config.reduce_boxes_in_lowest_layer and layers == 1):
-        yield Problem(
-            f'{path}.aspect_ratios',
+        yield section.problem(
+            'aspect_ratios',
             'empty; expected at least one, or interpolated_scale_aspect_ratio above 0, for there '
             'are layers without anchors.',
         )
 
 
-def _equal_counts(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
+def _equal_counts(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
     """Check that a head shared by all feature maps has as many anchors on each map."""
-    generator = config.anchor_generator.ssd_anchor_generator
-    shared = config.box_predictor.HasField('weight_shared_convolutional_box_predictor')
+    generator = model.message.anchor_generator.ssd_anchor_generator
+    shared = model.message.box_predictor.HasField('weight_shared_convolutional_box_predictor')
     count = len(generator.aspect_ratios) + (generator.interpolated_scale_aspect_ratio > 0)
     reduced = generator.reduce_boxes_in_lowest_layer and _num_layers(generator) > 1
     if shared and reduced and count != _REDUCED:
-        yield Problem(
-            f'{path}.reduce_boxes_in_lowest_layer',
+        yield model.problem(
+            'anchor_generator.ssd_anchor_generator.reduce_boxes_in_lowest_layer',
             f'true: cells have {_REDUCED} anchors on the first feature map, {count} on the others, '
             'and weight_shared_convolutional_box_predictor needs as many; expected false.',
         )
 
 
-def _find_pixel_path(config: anchors_pb2.AnchorGenerator) -> str:
+def _find_pixel_path(section: Section[anchors_pb2.AnchorGenerator]) -> str:
     """Return the path of the field that gives anchors in pixels; empty if none does."""
-    kind = config.WhichOneof('anchor_generator_oneof')
-    path = f'{_WHERE}.anchor_generator.{kind}'
+    kind = section.message.WhichOneof('anchor_generator_oneof')
     if kind == 'grid_anchor_generator':
-        return path
+        return section.at(kind)
     if kind in ('multiscale_anchor_generator', 'flexible_grid_anchor_generator'):
-        return (
-            '' if getattr(config, kind).normalize_coordinates else f'{path}.normalize_coordinates'
-        )
+        chosen = section.child(kind)
+        return '' if chosen.message.normalize_coordinates else chosen.at('normalize_coordinates')
     return ''
 
 
-def _predictor(path: str, config: ssd_pb2.Ssd) -> Iterator[Problem]:
-    kind = config.box_predictor.WhichOneof('box_predictor_oneof')
-    coder = config.box_coder.WhichOneof('box_coder_oneof')
+def _predictor(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
+    kind = model.message.box_predictor.WhichOneof('box_predictor_oneof')
+    coder = model.message.box_coder.WhichOneof('box_coder_oneof')
     if kind not in _HEADS:
         return
-    predictor = getattr(config.box_predictor, kind)
+    head = model.child(f'box_predictor.{kind}')
     if coder in _CODE_SIZES:
-        yield from code_size_problems(f'{path}.{kind}', predictor, _CODE_SIZES[coder], coder)
-    if kind == _HEADS[1]:
-        yield from _towers(f'{path}.{kind}', predictor)
+        yield from code_size_problems(head, _CODE_SIZES[coder], coder)
+    if kind == _HEADS[1] and head.message.num_layers_before_predictor and not head.message.depth:
+        yield head.problem('depth', expected='at least 1, with num_layers_before_predictor above 0')
 
 
-def code_size_problems(path: str, config: Head, size: int, coder: str) -> Iterator[Problem]:
+def code_size_problems(section: Section[Head], size: int, coder: str) -> Iterator[Problem]:
     """Check that `box_code_size` is that of the box coder.
 
     Args:
-        path: the path of the head.
-        config: the head.
+        section: the head.
         size: the code size of the box coder.
         coder: the name of the box coder in messages.
 
     Yields:
         The problem, if there is one.
     """
-    if config.HasField('box_code_size') and config.box_code_size != size:
-        yield Problem(
-            f'{path}.box_code_size', f'{config.box_code_size}; expected {size}, that of {coder}.'
-        )
+    if section.message.HasField('box_code_size') and section.message.box_code_size != size:
+        yield section.problem('box_code_size', expected=f'{size}, that of {coder}')
 
 
 _HEADS = ('convolutional_box_predictor', 'weight_shared_convolutional_box_predictor')
 
 
-def _towers(
-    path: str, config: box_predictors_pb2.WeightSharedConvolutionalBoxPredictor
-) -> Iterator[Problem]:
-    if config.num_layers_before_predictor > 0 and not config.depth:
-        yield Problem(
-            f'{path}.depth', '0; expected at least 1, with num_layers_before_predictor above 0.'
-        )
-
-
-def size_problems(where: str, config: ssd_pb2.Ssd, multiple: int) -> Iterator[Problem]:
+def size_problems(section: Section[ssd_pb2.Ssd], multiple: int) -> Iterator[Problem]:
     """Check that input sizes are multiples of the stride that a bidirectional neck needs.
 
     Args:
-        where: the path of the model.
-        config: the model.
+        section: the model.
         multiple: the divisor of the sides, in pixels.
 
     Yields:
         The problems.
     """
-    kind = config.image_resizer.WhichOneof('image_resizer_oneof')
-    if kind is None or config.feature_extractor.pad_to_multiple % multiple == 0:
+    kind = section.message.image_resizer.WhichOneof('image_resizer_oneof')
+    if kind is None or section.message.feature_extractor.pad_to_multiple % multiple == 0:
         return
-    resizer = getattr(config.image_resizer, kind)
+    chosen = section.child(f'image_resizer.{kind}')
+    resizer = chosen.message
     fields = {
         'fixed_shape_resizer': ('height', 'width'),
         'keep_aspect_ratio_resizer': ('max_dimension',),
         'pad_to_multiple_resizer': ('multiple',),
     }.get(kind, ())
-    where, fix = f'{where}.image_resizer.{kind}', f'pad_to_multiple: {multiple}'
+    fix = f'pad_to_multiple: {multiple}'
     varies = kind == 'keep_aspect_ratio_resizer' and not resizer.pad_to_max_dimension
     if varies or not fields:
-        yield Problem(
-            where,
+        yield chosen.problem(
+            '',
             f'gives inputs of any size; expected multiples of {multiple} pixels, as the levels of '
             f'feature_extractor.bifpn are half of each other, so feature_extractor.{fix}.',
         )
         return
     for field in fields:
         if getattr(resizer, field) % multiple:
-            yield Problem(
-                f'{where}.{field}',
-                f'{getattr(resizer, field)}; expected a multiple of {multiple}, as the levels of '
-                f'feature_extractor.bifpn are half of each other (or feature_extractor.{fix}).',
+            yield chosen.problem(
+                field,
+                expected=f'a multiple of {multiple}, as the levels of feature_extractor.bifpn are '
+                f'half of each other (or feature_extractor.{fix})',
             )
 
 
-def loss_problems(path: str, config: losses_pb2.Loss) -> Iterator[Problem]:
+def loss_problems(section: Section[losses_pb2.Loss]) -> Iterator[Problem]:
     """Check that no two ways to choose examples exclude each other."""
+    config = section.message
     mines = config.HasField('hard_example_miner')
     loss = config.classification_loss.WhichOneof('classification_loss')
     if mines and loss in ('weighted_sigmoid_focal', 'quality_focal'):
-        yield Problem(
-            f'{path}.hard_example_miner', f'it excludes {loss}, which weighs hard examples itself.'
+        yield section.problem(
+            'hard_example_miner', f'it excludes {loss}, which weighs hard examples itself.'
         )
     if config.expected_loss_weights != losses_pb2.Loss.NONE:
         for other in ('hard_example_miner', 'random_example_sampler'):
             if config.HasField(other):
-                yield Problem(f'{path}.expected_loss_weights', f'it excludes {other}; set one.')
+                yield section.problem('expected_loss_weights', f'it excludes {other}; set one.')
 
 
 def post_processing_problems(
-    path: str, config: post_processing_pb2.PostProcessing
+    section: Section[post_processing_pb2.PostProcessing],
 ) -> Iterator[Problem]:
     """Check the score threshold and the kind of suppression."""
-    rules = config.batch_non_max_suppression
-    path = f'{path}.batch_non_max_suppression'
+    config, rules = section.message, section.child('batch_non_max_suppression')
     is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
-    if is_fraction and rules.score_threshold > 1:
-        yield Problem(f'{path}.score_threshold', f'{rules.score_threshold:g}; expected {FRACTION}.')
-    yield from suppression_problems(path, rules)
+    if is_fraction and rules.message.score_threshold > 1:
+        yield rules.problem('score_threshold', expected=str(FRACTION))
+    yield from suppression_problems(rules)
 
 
 def suppression_problems(
-    path: str, rules: post_processing_pb2.BatchNonMaxSuppression
+    section: Section[post_processing_pb2.BatchNonMaxSuppression],
 ) -> Iterator[Problem]:
     """Check that no two kinds of suppression exclude each other."""
+    rules = section.message
     soft, several = rules.soft_nms_sigma > 0, rules.max_classes_per_detection > 1
     excluded = (
         (soft, 'soft_nms_sigma', 'use_static_shapes'),
@@ -466,13 +432,12 @@ def suppression_problems(
     )
     for is_set, field, other in excluded:
         if is_set and getattr(rules, other):
-            yield Problem(f'{path}.{field}', f'it excludes {other}; expected {other}: false.')
+            yield section.problem(field, f'it excludes {other}; expected {other}: false.')
     if several and not rules.use_class_agnostic_nms:
-        yield Problem(
-            f'{path}.max_classes_per_detection',
-            f'{rules.max_classes_per_detection}; expected 1, or use_class_agnostic_nms: true.',
+        yield section.problem(
+            'max_classes_per_detection', expected='1, or use_class_agnostic_nms: true'
         )
     if several and soft:
-        yield Problem(
-            f'{path}.max_classes_per_detection', 'it excludes soft_nms_sigma; expected 1.'
+        yield section.problem(
+            'max_classes_per_detection', 'it excludes soft_nms_sigma; expected 1.'
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from google.protobuf import message as message_lib
+from typing import Any
 
 from estimator_lib.config import support
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.config.section import Section
 
 # The reason why `graph_rewriter` is refused.
 NO_QUANTIZED_TWO_STAGE = (
@@ -36,14 +37,13 @@ CENTER_NET = ConfigRules(
 )
 
 
-def refuse(message: message_lib.Message, where: str) -> None:
+def refuse(section: Section[Any]) -> None:
     """Refuse a part of `model.ssd` that sets unsupported fields.
 
     Args:
-        message: the part; the rest of the config is not needed.
-        where: its path in the config.
+        section: the part; the rest of the config is not needed.
 
     Raises:
         errors.ConfigError: there are such fields; the message lists all.
     """
-    support.refuse(SINGLE_SHOT, message, where)
+    support.refuse(SINGLE_SHOT, section)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Iterator, Tuple
 
 from estimator_lib.config.rules import PipelineConfig, Problem
+from estimator_lib.config.section import Section
 from protos import anchors_pb2, box_coding_pb2, faster_rcnn_pb2, ssd_pb2
 
-_WHERE = 'model.ssd'
 _CODER = 'rotated_box_coder'
 # Members of oneofs for rotated boxes only, by the path of the oneof in `model.ssd`.
 _OF_ROTATED = {
@@ -44,104 +44,92 @@ def check_steps(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Check that the augmentation steps fit the boxes of the model."""
     if not is_rotated(pipeline):
         return
-    for index, step in enumerate(pipeline.train_config.data_augmentation_options):
-        kind = step.WhichOneof('preprocessing_step')
+    for step in Section(pipeline).children('train_config.data_augmentation_options'):
+        kind = step.message.WhichOneof('preprocessing_step')
         if kind in _AXIS_ALIGNED_STEPS:
-            path = f'train_config.data_augmentation_options.{index}.{kind}'
-            yield Problem(path, 'it is for axis-aligned boxes, and box_type is ROTATED.')
+            yield step.problem(kind, 'it is for axis-aligned boxes, and box_type is ROTATED.')
 
 
 def check_rotated(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Check that the parts of `model.ssd` fit its `box_type`."""
-    if is_rotated(pipeline):
-        yield from _check_rotated_parts(pipeline.model.ssd)
-    else:
-        yield from _check_axis_aligned_parts(pipeline.model.ssd)
+    check = _check_rotated_parts if is_rotated(pipeline) else _check_axis_aligned_parts
+    yield from check(Section(pipeline).child('model.ssd'))
 
 
-def check_two_stages(config: faster_rcnn_pb2.FasterRcnn, where: str) -> Iterator[Problem]:
-    """Check that the parts of a two-stage detector fit its `box_type`.
-
-    Args:
-        config: the model.
-        where: its path.
-
-    Yields:
-        The problems.
-    """
+def check_two_stages(model: Section[faster_rcnn_pb2.FasterRcnn]) -> Iterator[Problem]:
+    """Check that the parts of a two-stage detector fit its `box_type`."""
+    config = model.message
     rotated = config.box_type == box_coding_pb2.ROTATED
     head = config.second_stage_box_predictor.mask_rcnn_box_predictor
     code_size = _ROTATED_CODE_SIZE if rotated else _AXIS_ALIGNED_CODE_SIZE
     if head.HasField('box_code_size') and head.box_code_size != code_size:
-        path = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size'
         kind = box_coding_pb2.BoxType.Name(config.box_type)
-        yield Problem(path, f'{head.box_code_size}; with box_type: {kind} expected {code_size}.')
+        yield model.problem(
+            'second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size',
+            f'{head.box_code_size}; with box_type: {kind} expected {code_size}.',
+        )
     if not rotated:
-        path = f'{where}.first_stage_anchor_generator'
-        yield from _angles(config.first_stage_anchor_generator, path)
+        yield from _angles(model.child('first_stage_anchor_generator'))
         if config.HasField('rotated_box_coder'):
-            yield Problem(f'{where}.rotated_box_coder', _ROTATED_ALONE)
+            yield model.problem('rotated_box_coder', _ROTATED_ALONE)
         return
     if config.HasField('roi_align'):
-        yield Problem(
-            f'{where}.roi_align',
+        yield model.problem(
+            'roi_align',
             'its bins are axis-aligned, and box_type is ROTATED: leave it out.',
         )
     if config.number_of_stages > 2:
-        yield Problem(
-            f'{where}.number_of_stages',
+        yield model.problem(
+            'number_of_stages',
             '3; masks and keypoints are of axis-aligned boxes: expected 1 or 2.',
         )
     if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
-        yield Problem(
-            f'{where}.second_stage_box_predictor.rfcn_box_predictor',
+        yield model.problem(
+            'second_stage_box_predictor.rfcn_box_predictor',
             'its bins are axis-aligned, and box_type is ROTATED; expected mask_rcnn_box_predictor.',
         )
     if config.use_combined_nms_in_first_stage:
-        yield Problem(f'{where}.use_combined_nms_in_first_stage', _AXIS_ALIGNED_KERNEL)
+        yield model.problem('use_combined_nms_in_first_stage', _AXIS_ALIGNED_KERNEL)
     if config.second_stage_post_processing.batch_non_max_suppression.use_combined_nms:
-        path = f'{where}.second_stage_post_processing.batch_non_max_suppression'
-        yield Problem(f'{path}.use_combined_nms', _AXIS_ALIGNED_KERNEL)
+        rules = 'second_stage_post_processing.batch_non_max_suppression'
+        yield model.problem(f'{rules}.use_combined_nms', _AXIS_ALIGNED_KERNEL)
 
 
-def _check_rotated_parts(config: ssd_pb2.Ssd) -> Iterator[Problem]:
+def _check_rotated_parts(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
     for path, (members, expected) in _OF_AXIS_ALIGNED.items():
-        for member in _chosen(config, path, members):
-            yield Problem(
-                f'{_WHERE}.{path}.{member}',
+        for member in _chosen(model, path, members):
+            yield model.problem(
+                f'{path}.{member}',
                 f'it is for axis-aligned boxes, and box_type is ROTATED; expected {expected}.',
             )
-    rules = config.post_processing.batch_non_max_suppression
-    path = f'{_WHERE}.post_processing.batch_non_max_suppression'
-    if rules.use_combined_nms:
-        yield Problem(f'{path}.use_combined_nms', _AXIS_ALIGNED_KERNEL)
-    if not rules.change_coordinate_frame:
-        yield Problem(
-            f'{path}.change_coordinate_frame',
+    rules = model.child('post_processing.batch_non_max_suppression')
+    if rules.message.use_combined_nms:
+        yield rules.problem('use_combined_nms', _AXIS_ALIGNED_KERNEL)
+    if not rules.message.change_coordinate_frame:
+        yield rules.problem(
+            'change_coordinate_frame',
             'false; rotated boxes are always relative to the image without its padding.',
         )
 
 
-def _check_axis_aligned_parts(config: ssd_pb2.Ssd) -> Iterator[Problem]:
+def _check_axis_aligned_parts(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
     for path, members in _OF_ROTATED.items():
-        for member in _chosen(config, path, members):
-            yield Problem(f'{_WHERE}.{path}.{member}', _ROTATED_ALONE)
-    yield from _angles(config.anchor_generator, f'{_WHERE}.anchor_generator')
-    if config.similarity_calculator.iou_similarity.HasField('max_angle_difference'):
-        path = f'{_WHERE}.similarity_calculator.iou_similarity.max_angle_difference'
-        yield Problem(path, _ROTATED_ALONE)
+        for member in _chosen(model, path, members):
+            yield model.problem(f'{path}.{member}', _ROTATED_ALONE)
+    yield from _angles(model.child('anchor_generator'))
+    similarity = model.child('similarity_calculator.iou_similarity')
+    if similarity.message.HasField('max_angle_difference'):
+        yield similarity.problem('max_angle_difference', _ROTATED_ALONE)
 
 
-def _angles(config: anchors_pb2.AnchorGenerator, where: str) -> Iterator[Problem]:
+def _angles(section: Section[anchors_pb2.AnchorGenerator]) -> Iterator[Problem]:
     """Check that anchors of axis-aligned boxes have no angles."""
-    kind = config.WhichOneof('anchor_generator_oneof')
-    if kind and getattr(config, kind).angles:
-        yield Problem(f'{where}.{kind}.angles', _ROTATED_ALONE)
+    chosen = section.chosen('anchor_generator_oneof')
+    if chosen and chosen.message.angles:
+        yield chosen.problem('angles', _ROTATED_ALONE)
 
 
-def _chosen(config: ssd_pb2.Ssd, path: str, members: Tuple[str, ...]) -> Iterator[str]:
+def _chosen(model: Section[ssd_pb2.Ssd], path: str, members: Tuple[str, ...]) -> Iterator[str]:
     """Return the members of a oneof that are set."""
-    message = config
-    for part in path.split('.'):
-        message = getattr(message, part)
+    message = model.child(path).message
     return (member for member in members if message.HasField(member))

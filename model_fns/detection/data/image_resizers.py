@@ -8,7 +8,7 @@ from typing import List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from estimator_lib.task_interfaces.resizing import KEEP_ASPECT, Resize
 from model_fns.detection.config_rules import checks
 from model_fns.structures import images as image_ops
@@ -310,22 +310,21 @@ def _whole(sides: tf.Tensor) -> List[tf.Tensor]:
     return tf.unstack(tf.maximum(tf.cast(sides, tf.int32), 1))
 
 
-def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> ImageResizer:
+def build_image_resizer(section: Section[image_resizer_pb2.ImageResizer]) -> ImageResizer:
     """Build the resizer that a config describes.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
 
     Raises:
         errors.ConfigError: the message is empty, or its values contradict each other.
     """
+    config = section.message
     kind = config.WhichOneof('image_resizer_oneof')
     if kind is None:
         known: List[str] = [field.name for field in config.DESCRIPTOR.fields]
-        raise errors.ConfigError(f'{where}: empty; expected one of {", ".join(known)}.')
-    problems = checks.resizer_problems(where, config)
-    checks.check_part(config, where, problems)
+        raise section.error('', f'empty; expected one of {", ".join(known)}.')
+    checks.check_part(section, checks.resizer_problems(section))
     resizer = getattr(config, kind)
     if kind == 'identity_resizer':
         return IdentityResizer()
@@ -337,9 +336,7 @@ def build_image_resizer(config: image_resizer_pb2.ImageResizer, where: str) -> I
         return FixedShapeResizer(resizer.height, resizer.width, method, gray)
     if kind == 'conditional_shape_resizer':
         if resizer.condition == resizer.INVALID:
-            raise errors.ConfigError(
-                f'{where}.{kind}.condition: INVALID; expected GREATER or SMALLER.'
-            )
+            raise section.child(kind).error('condition', expected='GREATER or SMALLER')
         if_greater = resizer.condition == resizer.GREATER
         return ConditionalShapeResizer(resizer.size_threshold, if_greater, method, gray)
     return KeepAspectRatioResizer(

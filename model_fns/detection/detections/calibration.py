@@ -7,12 +7,12 @@ column of a class is its id in the label map.
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.config_rules import checks
 from protos import post_processing_pb2
 
@@ -81,63 +81,60 @@ def sigmoid_by_column(
 
 
 def build_calibration(
-    config: post_processing_pb2.CalibrationConfig, where: str, columns: int
+    section: Section[post_processing_pb2.CalibrationConfig], columns: int
 ) -> Calibration:
     """Build the calibration that a config describes.
 
     Args:
-        config: configuration message, with at most one function.
-        where: path of the message, for error messages.
+        section: configuration message, with at most one function.
         columns: number of columns of the class predictions.
 
     Raises:
         errors.ConfigError: the message is empty, or its points are not a function.
     """
-    checks.check_part(config, where)
+    config = section.message
+    checks.check_part(section)
     kind = config.WhichOneof('calibrator')
-    where = f'{where}.{kind}'
-    chosen = getattr(config, kind)
+    chosen = section.child(kind)
     if kind == 'temperature_scaling_calibration':
-        return Calibration(temperature=chosen.scaler)
-    return Calibration(score_function=_FUNCTIONS[kind](chosen, where, columns))
+        return Calibration(temperature=chosen.message.scaler)
+    return Calibration(score_function=_FUNCTIONS[kind](chosen, columns))
 
 
 ScoreFunction = Callable[[tf.Tensor], tf.Tensor]
 
 
 def _build_points(
-    config: post_processing_pb2.FunctionApproximation, where: str, columns: int
+    section: Section[post_processing_pb2.FunctionApproximation], columns: int
 ) -> ScoreFunction:
     del columns
-    points = _points(config.x_y_pairs, f'{where}.x_y_pairs')
+    points = _points(section.child('x_y_pairs'))
     return lambda scores: piecewise_linear(scores, points)
 
 
 def _build_points_by_column(
-    config: post_processing_pb2.ClassIdFunctionApproximations, where: str, columns: int
+    section: Section[post_processing_pb2.ClassIdFunctionApproximations], columns: int
 ) -> ScoreFunction:
-    where = f'{where}.class_id_xy_pairs_map'
-    _check_columns(config.class_id_xy_pairs_map, where, columns)
-    points = {
-        column: _points(pairs, f'{where}.{column}')
-        for column, pairs in sorted(config.class_id_xy_pairs_map.items())
-    }
+    by_column = section.message.class_id_xy_pairs_map
+    _check_columns(section, 'class_id_xy_pairs_map', columns)
+    pairs = section.children('class_id_xy_pairs_map')
+    points = {column: _points(pair) for column, pair in zip(sorted(by_column), pairs)}
     return lambda scores: piecewise_linear_by_column(scores, points)
 
 
 def _build_sigmoid(
-    config: post_processing_pb2.SigmoidCalibration, where: str, columns: int
+    section: Section[post_processing_pb2.SigmoidCalibration], columns: int
 ) -> ScoreFunction:
-    del where, columns
-    parameters = config.sigmoid_parameters
+    del columns
+    parameters = section.message.sigmoid_parameters
     return lambda scores: sigmoid(scores, parameters.a, parameters.b)
 
 
 def _build_sigmoid_by_column(
-    config: post_processing_pb2.ClassIdSigmoidCalibrations, where: str, columns: int
+    section: Section[post_processing_pb2.ClassIdSigmoidCalibrations], columns: int
 ) -> ScoreFunction:
-    by_column = config.class_id_sigmoid_parameters_map
-    _check_columns(by_column, f'{where}.class_id_sigmoid_parameters_map', columns)
+    by_column = section.message.class_id_sigmoid_parameters_map
+    _check_columns(section, 'class_id_sigmoid_parameters_map', columns)
     parameters = {column: (pair.a, pair.b) for column, pair in sorted(by_column.items())}
     return lambda scores: sigmoid_by_column(scores, parameters)
 
@@ -150,23 +147,22 @@ _FUNCTIONS = {
 }
 
 
-def _points(config: post_processing_pb2.XYPairs, where: str) -> Points:
-    points = [(pair.x, pair.y) for pair in config.x_y_pair]
-    for index, (before, after) in enumerate(zip(points, points[1:]), start=1):
-        if not after[0] >= before[0]:
-            raise errors.ConfigError(
-                f'{where}.x_y_pair.{index}.x: {after[0]:g} after {before[0]:g}; expected points by '
-                'growing x.'
-            )
-    return points
+def _points(section: Section[post_processing_pb2.XYPairs]) -> Points:
+    pairs = section.children('x_y_pair')
+    for before, after in zip(pairs, pairs[1:]):
+        low, high = before.message.x, after.message.x
+        if not high >= low:
+            raise after.error('x', f'{high:g} after {low:g}; expected points by growing x.')
+    return [(pair.message.x, pair.message.y) for pair in pairs]
 
 
-def _check_columns(columns: Mapping[int, object], where: str, num_columns: int) -> None:
-    for column in sorted(columns):
+def _check_columns(section: Section[Any], field: str, num_columns: int) -> None:
+    for column in sorted(getattr(section.message, field)):
         if not 0 <= column < num_columns:
-            raise errors.ConfigError(
-                f'{where}: class {column}; the model has {num_columns} columns of class '
-                f'predictions, so expected 0 to {num_columns - 1}.'
+            raise section.error(
+                field,
+                f'class {column}; the model has {num_columns} columns of class predictions, so '
+                f'expected 0 to {num_columns - 1}.',
             )
 
 

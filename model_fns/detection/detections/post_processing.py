@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Mapping, Optional
 
 import tensorflow as tf
 
+from estimator_lib.config.section import Section
 from estimator_lib.task import Features, Tensors
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import Boxes, BoxFamily
@@ -145,8 +146,7 @@ class PostProcessor:
 
 
 def build_post_processing(
-    config: post_processing_pb2.PostProcessing,
-    where: str,
+    section: Section[post_processing_pb2.PostProcessing],
     num_classes: int,
     family: Boxes,
     background_column: bool = True,
@@ -155,8 +155,7 @@ def build_post_processing(
     """Build the post-processing that a config describes.
 
     Args:
-        config: configuration message of scores and suppression.
-        where: path of the message, for error messages.
+        section: configuration message of scores and suppression.
         num_classes: C.
         family: family of the boxes.
         background_column: True: the first column of class logits is background.
@@ -165,12 +164,12 @@ def build_post_processing(
     Raises:
         errors.ConfigError: a value is outside its range, or two options exclude each other.
     """
-    checks.check_part(config, where)
+    config = section.message
+    checks.check_part(section)
     calibrated = calibration.Calibration()
     if config.HasField('calibration_config'):
         calibrated = calibration.build_calibration(
-            config.calibration_config,
-            f'{where}.calibration_config',
+            section.child('calibration_config'),
             num_classes + int(background_column),
         )
     converter = ScoreConverter(
@@ -178,14 +177,12 @@ def build_post_processing(
         config.logit_scale * calibrated.temperature,
         calibrated.score_function,
     )
-    rules = build_rules(
-        config.batch_non_max_suppression, f'{where}.batch_non_max_suppression', family
-    )
+    rules = build_rules(section.child('batch_non_max_suppression'), family)
     return PostProcessor(converter, dataclasses.replace(rules, **changes), background_column)
 
 
 def build_rules(
-    config: post_processing_pb2.BatchNonMaxSuppression, where: str, family: Boxes
+    section: Section[post_processing_pb2.BatchNonMaxSuppression], family: Boxes
 ) -> suppression.Rules:
     """Build the rules of suppression that a config describes.
 
@@ -194,14 +191,14 @@ def build_rules(
     without area.
 
     Args:
-        config: configuration message of suppression.
-        where: path of the message, for error messages.
+        section: configuration message of suppression.
         family: family of the boxes.
 
     Raises:
         errors.ConfigError: a value is outside its range, or two options exclude each other.
     """
-    checks.check_part(config, where, checks.suppression_problems(where, config))
+    config = section.message
+    checks.check_part(section, checks.suppression_problems(section))
     return suppression.Rules(
         score_threshold=config.score_threshold,
         iou_threshold=config.iou_threshold,

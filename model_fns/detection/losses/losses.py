@@ -8,12 +8,12 @@ classes exclude each other (softmax).
 from __future__ import annotations
 
 import dataclasses
-from typing import Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import gaussians, rotated
 from model_fns.detection.boxes.family import Boxes
 from protos import losses_pb2
@@ -203,20 +203,20 @@ _GAUSSIAN_DISTANCES = {
 
 
 def build_localization_loss(
-    config: losses_pb2.LocalizationLoss, where: str, family: Boxes
+    section: Section[losses_pb2.LocalizationLoss], family: Boxes
 ) -> LocalizationLoss:
     """Build the localization loss that a config describes.
 
     `anchorwise_output` has no effect because every loss is computed per anchor.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
         family: family of the boxes.
 
     Raises:
         errors.ConfigError: the message is empty, or its loss does not support these boxes.
     """
+    config = section.message
     kind = config.WhichOneof('localization_loss')
     if kind == 'weighted_smooth_l1':
         return smooth_l1(config.weighted_smooth_l1.delta)
@@ -229,12 +229,13 @@ def build_localization_loss(
         root = gaussian.function == losses_pb2.GaussianLocalizationLoss.SQRT
         return OverlapLoss(gaussians.closeness(_GAUSSIAN_DISTANCES[kind], gaussian.tau, root))
     if kind is not None:
-        raise errors.ConfigError(
-            f'{where}.{kind}: not for these boxes; gaussian losses are for rotated boxes only, '
-            'weighted_iou and weighted_giou for axis-aligned boxes only.'
+        raise section.error(
+            kind,
+            'not for these boxes; gaussian losses are for rotated boxes only, weighted_iou and '
+            'weighted_giou for axis-aligned boxes only.',
         )
     known = ', '.join(sorted(field.name for field in config.DESCRIPTOR.fields))
-    raise errors.ConfigError(f'{where}: empty; expected one of {known}.')
+    raise section.error('', f'empty; expected one of {known}.')
 
 
 def weight_classes(loss: ClassificationLoss, class_weights: Sequence[float]) -> ClassificationLoss:
@@ -261,38 +262,37 @@ def weight_classes(loss: ClassificationLoss, class_weights: Sequence[float]) -> 
 
 
 def build_classification_loss(
-    config: losses_pb2.ClassificationLoss, where: str, num_classes: int
+    section: Section[losses_pb2.ClassificationLoss], num_classes: int
 ) -> ClassificationLoss:
     """Build the classification loss that a config describes.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
         num_classes: number of classes without background.
 
     Raises:
         errors.ConfigError: the message is empty, its loss is not for anchors, or it has not one
             weight for each class.
     """
-    weights = list(config.class_weights)
+    weights = list(section.message.class_weights)
     if len(weights) not in (0, num_classes):
-        raise errors.ConfigError(
-            f'{where}.class_weights: {len(weights)} numbers; expected one for each of the '
-            f'{num_classes} classes, without background.'
+        raise section.error(
+            'class_weights',
+            f'{len(weights)} numbers; expected one for each of the {num_classes} classes, without '
+            'background.',
         )
-    return weight_classes(_build_unweighted(config, where), weights)
+    return weight_classes(_build_unweighted(section), weights)
 
 
-def _build_unweighted(config: losses_pb2.ClassificationLoss, where: str) -> ClassificationLoss:
+def _build_unweighted(section: Section[losses_pb2.ClassificationLoss]) -> ClassificationLoss:
+    config = section.message
     kind = config.WhichOneof('classification_loss')
     if kind == 'weighted_sigmoid':
         return sigmoid
     if kind == 'weighted_softmax':
-        return softmax(_positive(config.weighted_softmax.logit_scale, f'{where}.{kind}'))
+        return softmax(_logit_scale(section.child(kind)))
     if kind == 'weighted_logits_softmax':
-        return softmax_against_logits(
-            _positive(config.weighted_logits_softmax.logit_scale, f'{where}.{kind}')
-        )
+        return softmax_against_logits(_logit_scale(section.child(kind)))
     if kind == 'bootstrapped_sigmoid':
         bootstrapped = config.bootstrapped_sigmoid
         return bootstrapped_sigmoid(bootstrapped.alpha, bootstrapped.hard_bootstrap)
@@ -301,14 +301,14 @@ def _build_unweighted(config: losses_pb2.ClassificationLoss, where: str) -> Clas
         return sigmoid_focal(focal.gamma, focal.alpha if focal.HasField('alpha') else None)
     if kind == 'quality_focal':
         return QualityFocalLoss(config.quality_focal.beta)
-    raise errors.ConfigError(
-        f'{where}: {kind or "empty"}; expected weighted_sigmoid, '
-        'weighted_sigmoid_focal, quality_focal, weighted_softmax, weighted_logits_softmax or '
-        'bootstrapped_sigmoid.'
+    raise section.error(
+        '',
+        f'{kind or "empty"}; expected weighted_sigmoid, weighted_sigmoid_focal, quality_focal, '
+        'weighted_softmax, weighted_logits_softmax or bootstrapped_sigmoid.',
     )
 
 
-def _positive(scale: float, where: str) -> float:
-    if scale <= 0:
-        raise errors.ConfigError(f'{where}.logit_scale: {scale}; expected a positive number.')
-    return scale
+def _logit_scale(section: Section[Any]) -> float:
+    if section.message.logit_scale <= 0:
+        raise section.error('logit_scale', expected='a positive number')
+    return section.message.logit_scale

@@ -13,6 +13,7 @@ from typing import Callable, Optional, Tuple
 
 import tensorflow as tf
 
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import matchers, targets
 from model_fns.detection.config_rules import checks
 from model_fns.detection.losses import near_duplicates
@@ -230,18 +231,18 @@ class WeightedNegatives(Reduction):
         return positive + negative * tf.math.divide_no_nan(wanted, num_negative)
 
 
-def build_reduction(config: losses_pb2.Loss, where: str) -> Reduction:
+def build_reduction(section: Section[losses_pb2.Loss]) -> Reduction:
     """Build the reduction that a config describes.
 
     Args:
-        config: configuration message of the loss.
-        where: path of the message, for error messages.
+        section: configuration message of the loss.
 
     Raises:
         errors.ConfigError: a value is outside its range, two options exclude each other, or one is
             not honored.
     """
-    checks.check_part(config, where, checks.loss_problems(where, config))
+    config = section.message
+    checks.check_part(section, checks.loss_problems(section))
     if config.expected_loss_weights != losses_pb2.Loss.NONE:
         return WeightedNegatives(
             config.desired_negative_sampling_ratio,

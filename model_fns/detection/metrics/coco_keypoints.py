@@ -7,6 +7,7 @@ from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.metrics import coco_matching
 from model_fns.detection.metrics.coco_matching import Matches
 from model_fns.detection.metrics.evaluator import Detections, Evaluator, Groundtruth
@@ -18,6 +19,7 @@ PREFIX = 'Keypoints_'
 
 _LIMIT = 20  # number of counted detections of an image, those with the highest scores
 _ALL = slice(None)
+
 # The ten numbers of a COCO summary of keypoints, in its order, with their published names; table
 # and index as in `coco`. COCO itself calls the recalls AR, AR at a similarity of .50, of .75, and
 # AR of medium and large objects. The published names are those of boxes, in the same order.
@@ -106,19 +108,16 @@ def build_keypoints(
             without a sigma.
     """
     keypoints: Dict[int, Keypoints] = {}
-    for index, metric in enumerate(config.parameterized_metric):
-        where = f'eval_config.parameterized_metric.{index}.coco_keypoint_metrics'
-        chosen = metric.coco_keypoint_metrics
-        class_id = _class_id(chosen.class_label, label_map, names, f'{where}.class_label')
+    for metric in Section(config, 'eval_config').children('parameterized_metric'):
+        chosen = metric.child('coco_keypoint_metrics')
+        class_id = _class_id(chosen, label_map, names)
         if class_id in keypoints:
-            raise errors.ConfigError(
-                f'{where}.class_label: {chosen.class_label!r} for a second time; expected each '
-                'class once.'
+            label = chosen.message.class_label
+            raise chosen.error(
+                'class_label', f'{label!r} for a second time; expected each class once.'
             )
         numbers = label_map.item(class_id).keypoints if label_map else ()
-        keypoints[class_id] = _build_class_keypoints(
-            numbers, dict(chosen.keypoint_label_to_sigmas), chosen.class_label, where
-        )
+        keypoints[class_id] = _build_class_keypoints(chosen, numbers)
     if not keypoints:
         raise errors.ConfigError(
             'eval_config.metrics_set: coco_keypoint_metrics needs a class; expected '
@@ -129,44 +128,45 @@ def build_keypoints(
 
 
 def _class_id(
-    label: str, label_map: Optional[LabelMap], names: Mapping[int, str], where: str
+    section: Section[eval_pb2.CocoKeypointMetrics],
+    label_map: Optional[LabelMap],
+    names: Mapping[int, str],
 ) -> int:
     """Find a class by its name in records, or by its display name."""
+    label = section.message.class_label
     known = {name: class_id for class_id, name in names.items()}
     if label_map is not None:
         known.update({item.name: item.id for item in label_map.items})
     if label not in known:
-        raise errors.ConfigError(
-            f'{where}: no class is named {label!r}{errors.did_you_mean(label, known)}'
-        )
+        hint = errors.did_you_mean(label, known)
+        raise section.error('class_label', f'no class is named {label!r}{hint}')
     return known[label]
 
 
 def _build_class_keypoints(
-    numbers: Sequence[Tuple[int, str]], sigmas: Mapping[str, float], label: str, where: str
+    section: Section[eval_pb2.CocoKeypointMetrics], numbers: Sequence[Tuple[int, str]]
 ) -> Keypoints:
     """Build the keypoints of a class, which are numbered and named, with their sigmas."""
+    label, sigmas = section.message.class_label, section.message.keypoint_label_to_sigmas
     if not sigmas and len(numbers) in (0, len(COCO_SIGMAS)):
         # The keypoints of a person in COCO.
         indices = [number for number, _ in numbers] or range(len(COCO_SIGMAS))
         return Keypoints(indices, COCO_SIGMAS)
-    field = f'{where}.keypoint_label_to_sigmas'
+    field = 'keypoint_label_to_sigmas'
     if not numbers:
-        raise errors.ConfigError(
-            f'{field}: the label map names no keypoints of {label!r}; expected keypoints '
-            '{ id: 0 label: "nose" } and so on in its item.'
+        raise section.error(
+            field,
+            f'the label map names no keypoints of {label!r}; expected keypoints '
+            '{ id: 0 label: "nose" } and so on in its item.',
         )
     labels = [name for _, name in numbers]
     unknown = next((name for name in sorted(sigmas) if name not in labels), None)
     if unknown is not None:
-        raise errors.ConfigError(
-            f'{field}: no keypoint of {label!r} is named {unknown!r}'
-            f'{errors.did_you_mean(unknown, labels)}'
-        )
-    missing = [name for name in labels if not sigmas.get(name, 0.0) > 0.0]
+        hint = errors.did_you_mean(unknown, labels)
+        raise section.error(field, f'no keypoint of {label!r} is named {unknown!r}{hint}')
+    missing = ', '.join(name for name in labels if not sigmas.get(name, 0.0) > 0.0)
     if missing:
-        raise errors.ConfigError(
-            f'{field}: {", ".join(missing)} of {label!r} have none above 0; expected one for each '
-            'keypoint.'
+        raise section.error(
+            field, f'{missing} of {label!r} have none above 0; expected one for each keypoint.'
         )
     return Keypoints([number for number, _ in numbers], [sigmas[name] for name in labels])

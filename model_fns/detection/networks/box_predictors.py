@@ -10,7 +10,7 @@ from typing import Any, ContextManager, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection import generations
 from model_fns.detection.config_rules import checks
@@ -278,8 +278,7 @@ class WeightSharedBoxPredictor(BoxPredictor):
 
 
 def build_box_predictor(
-    config: box_predictors_pb2.BoxPredictor,
-    where: str,
+    section: Section[box_predictors_pb2.BoxPredictor],
     code_size: int,
     class_columns: int,
     is_training: bool,
@@ -291,8 +290,7 @@ def build_box_predictor(
     """Build the head that a config describes, for single-shot detection.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
         code_size: K.
         class_columns: C'.
         is_training: True: dropout is active and batch norm uses the batch's statistics.
@@ -304,24 +302,20 @@ def build_box_predictor(
     Raises:
         errors.ConfigError: the message is empty, or of another meta-architecture.
     """
-    kind = config.WhichOneof('box_predictor_oneof')
+    kind = section.message.WhichOneof('box_predictor_oneof')
     builders = {
         'convolutional_box_predictor': _build_convolutional,
         'weight_shared_convolutional_box_predictor': _build_weight_shared,
     }
     if kind not in builders:
-        raise errors.ConfigError(f'{where}: {kind or "empty"}; expected {" or ".join(builders)}.')
-    message, where = getattr(config, kind), f'{where}.{kind}'
-    problems = checks.code_size_problems(where, message, code_size, 'the box coder')
-    checks.check_part(message, where, problems)
+        raise section.error('', f'{kind or "empty"}; expected {" or ".join(builders)}.')
+    chosen = section.child(kind)
+    checks.check_part(chosen, checks.code_size_problems(chosen, code_size, 'the box coder'))
     style = hyperparams.build_layer_style(
-        message.conv_hyperparams,
-        is_training,
-        f'{where}.conv_hyperparams',
-        inplace_batch_norm_update,
+        chosen.child('conv_hyperparams'), is_training, inplace_batch_norm_update
     ).but(quantization=quantization)
     style = style.frozen() if freeze_batch_norm else style
-    return builders[kind](message, style, generation, code_size, class_columns)
+    return builders[kind](chosen.message, style, generation, code_size, class_columns)
 
 
 def _build_convolutional(

@@ -7,6 +7,7 @@ from typing import Callable, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection.config_rules import kinds
 from model_fns.layers import weights
@@ -28,28 +29,27 @@ _FANS = {
 
 
 def build_layer_style(
-    config: hyperparams_pb2.Hyperparams,
+    section: Section[hyperparams_pb2.Hyperparams],
     is_training: bool,
-    where: str,
     inplace_batch_norm_update: bool = False,
 ) -> layers.LayerStyle:
     """Build the style that a config describes.
 
     Args:
-        config: initializer, regularizer, normalization, activation.
+        section: initializer, regularizer, normalization, activation.
         is_training: True: batch norm uses the batch's statistics (if `batch_norm.train` is set).
-        where: path of the message, for error messages.
         inplace_batch_norm_update: True: moving statistics are updated when the layer is computed.
 
     Raises:
         errors.ConfigError: it has no initializer, an empty regularizer, or a field that is not
             honored.
     """
-    kinds.refuse(config, where)
+    config = section.message
+    kinds.refuse(section)
     return layers.LayerStyle(
         is_training=is_training,
-        initializer=_initializer(config, where),
-        regularizer=_regularizer(config, where),
+        initializer=_initializer(section),
+        regularizer=_regularizer(section),
         # The published networks regularize depthwise weights whatever `regularize_depthwise` says:
         # their regularization losses include them, although the field is false in each config.
         regularize_depthwise=True,
@@ -66,7 +66,8 @@ def activation(
     return _ACTIVATIONS[config.activation]
 
 
-def _regularizer(config: hyperparams_pb2.Hyperparams, where: str) -> Optional[layers.Regularizer]:
+def _regularizer(section: Section[hyperparams_pb2.Hyperparams]) -> Optional[layers.Regularizer]:
+    config = section.message
     kind = config.regularizer.WhichOneof('regularizer_oneof')
     if kind == 'l1_regularizer':
         weight = config.regularizer.l1_regularizer.weight
@@ -75,12 +76,11 @@ def _regularizer(config: hyperparams_pb2.Hyperparams, where: str) -> Optional[la
         return layers.l2(config.regularizer.l2_regularizer.weight)
     if not config.HasField('regularizer'):
         return None
-    raise errors.ConfigError(
-        f'{where}.regularizer: empty; expected l1_regularizer or l2_regularizer.'
-    )
+    raise section.error('regularizer', 'empty; expected l1_regularizer or l2_regularizer.')
 
 
-def _initializer(config: hyperparams_pb2.Hyperparams, where: str) -> layers.Initializer:
+def _initializer(section: Section[hyperparams_pb2.Hyperparams]) -> layers.Initializer:
+    config = section.message
     kind = config.initializer.WhichOneof('initializer_oneof')
     if kind == 'truncated_normal_initializer':
         normal = config.initializer.truncated_normal_initializer
@@ -93,14 +93,15 @@ def _initializer(config: hyperparams_pb2.Hyperparams, where: str) -> layers.Init
         shape = 'uniform' if scaling.uniform else 'truncated_normal'
         return layers.Initializer(shape, scaling.factor, fan=_FANS[scaling.mode])
     if kind == 'keras_initializer_by_name':
-        return _named_initializer(config.initializer.keras_initializer_by_name, where)
-    raise errors.ConfigError(
-        f'{where}.initializer: empty; expected truncated_normal_initializer, '
-        'random_normal_initializer, variance_scaling_initializer or keras_initializer_by_name.'
+        return _named_initializer(section)
+    raise section.error(
+        'initializer',
+        'empty; expected truncated_normal_initializer, random_normal_initializer, '
+        'variance_scaling_initializer or keras_initializer_by_name.',
     )
 
 
-def _named_initializer(name: str, where: str) -> layers.Initializer:
+def _named_initializer(section: Section[hyperparams_pb2.Hyperparams]) -> layers.Initializer:
     # Glorot and Bengio 2010, He et al. 2015, LeCun et al. 1998. The half width of a uniform
     # distribution is sqrt(3 f / n). With f = 1 and the mean of both fans this is Glorot's
     # sqrt(6 / (in + out)).
@@ -114,10 +115,11 @@ def _named_initializer(name: str, where: str) -> layers.Initializer:
         'zeros': layers.ZEROS,
         'ones': layers.ONES,
     }
+    name = section.message.initializer.keras_initializer_by_name
     if name not in known:
-        raise errors.ConfigError(
-            f'{where}.initializer.keras_initializer_by_name: unknown initializer {name!r}'
-            f'{errors.did_you_mean(name, known)}'
+        raise section.error(
+            'initializer.keras_initializer_by_name',
+            f'unknown initializer {name!r}{errors.did_you_mean(name, known)}',
         )
     return known[name]
 

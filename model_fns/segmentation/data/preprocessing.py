@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.config import ConfigRules, message_checks
+from estimator_lib.config.section import Section
 from estimator_lib.task import Example, Features, Labels
 from model_fns.layers import crops
 from model_fns.segmentation import fields
@@ -292,7 +293,7 @@ def from_config(
     Raises:
         errors.ConfigError: a value outside of its range, or two that contradict each other.
     """
-    message_checks.check_message(ConfigRules(), config, where)
+    message_checks.check_message(ConfigRules(), Section(config, where))
     return Preprocessing(
         crop=crop,
         mean_pixel=tuple(mean_pixel),

@@ -5,6 +5,7 @@ import pytest
 from estimator_lib import errors
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import ConfigRules, Problem
+from estimator_lib.config.section import Section
 from tests.estimator_lib.config import ruled_schema
 
 NO_TASK = ConfigRules()
@@ -12,7 +13,7 @@ GOOD = 'net { kind: "a" size: 3 layers: 4 part { dense: true } }'
 
 
 def problems(text, rules=NO_TASK):
-    config = ruled_schema.parse(text)
+    config = Section(ruled_schema.parse(text))
     return {problem.path: problem.text for problem in message_checks.check_parts(rules, config)}
 
 
@@ -52,7 +53,7 @@ def test_all_problems_of_a_message_are_one_error():
     net = ruled_schema.parse('net { kind: "a" size: 10 layers: 4 square: true least: 3 }').net
     further = [Problem('here.layers', 'too few.')]
     with pytest.raises(errors.ConfigError) as caught:
-        message_checks.check_message(NO_TASK, net, 'here', further)
+        message_checks.check_message(NO_TASK, Section(net, 'here'), further)
     assert [line.split(': ')[0].strip() for line in str(caught.value).splitlines()[1:]] == [
         'here.square',
         'here.size',
@@ -63,4 +64,4 @@ def test_all_problems_of_a_message_are_one_error():
 
 
 def test_a_message_without_problems():
-    message_checks.check_message(NO_TASK, ruled_schema.parse(GOOD).net, 'here')
+    message_checks.check_message(NO_TASK, Section(ruled_schema.parse(GOOD).net, 'here'))

@@ -6,6 +6,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.config import support
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.config.section import Section
 from tests.estimator_lib.config import ruled_schema
 
 FINDER = ConfigRules(models=frozenset({'finder'}))
@@ -14,7 +15,7 @@ OTHER = ConfigRules(models=frozenset({'other'}))
 
 def unsupported(text, rules=FINDER):
     config = ruled_schema.parse(text)
-    return {problem.path: problem.text for problem in support.unsupported(rules, config)}
+    return {problem.path: problem.text for problem in support.unsupported(rules, Section(config))}
 
 
 def ignored(text, rules=FINDER):
@@ -28,7 +29,7 @@ def test_set_fields_are_found_in_lists_oneofs_and_maps():
         'eval_input_reader { name: "a" } eval_input_reader { name: "b" }',
         'text',
     )
-    paths = [path for path, *_ in support.set_fields(ConfigRules(), config)]
+    paths = [path for path, *_ in support.set_fields(ConfigRules(), Section(config))]
     constant = 'train_config.optimizer.sgd_optimizer.learning_rate.constant_learning_rate'
     assert f'{constant}.learning_rate' in paths
     assert 'eval_input_reader.1.name' in paths
@@ -77,8 +78,8 @@ def test_fields_of_some_models():
 def test_without_rules_of_a_task_its_fields_are_not_looked_at():
     text = 'boxes: 3 finder { square: true }'
     assert unsupported(text, ConfigRules()) == {} and ignored(text, ConfigRules()) == []
-    paths = [path for path, _ in support.set_messages(ConfigRules(), ruled_schema.parse(text))]
-    assert paths == ['']
+    config = Section(ruled_schema.parse(text))
+    assert list(support.set_messages(ConfigRules(), config)) == [config]
 
 
 def test_fields_of_tasks_that_a_task_does_not_list():
@@ -95,13 +96,13 @@ def test_fields_of_tasks_that_a_task_does_not_list():
 def test_parts_of_a_config_are_refused_with_their_path():
     part = ruled_schema.parse('net { head {} square: true }').net
     with pytest.raises(errors.ConfigError) as caught:
-        support.refuse(FINDER, part, 'model.net')
+        support.refuse(FINDER, Section(part, 'model.net'))
     assert str(caught.value).splitlines() == [
         'the pipeline config has 2 problems:',
         '  model.net.head: not supported: there is one head.',
         '  model.net.square: not supported: all are.',
     ]
-    support.refuse(FINDER, ruled_schema.parse(''), '')
+    support.refuse(FINDER, Section(ruled_schema.parse('')))
 
 
 def test_ignored_fields_are_named_with_the_reason():

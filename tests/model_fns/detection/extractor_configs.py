@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Tuple
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.config.section import Section
 from model_fns.detection.networks.feature_extractors import extractor
 from protos import ssd_pb2
 
@@ -26,7 +27,7 @@ def build(fields: str, train: str = 'true', **arguments: Any) -> extractor.Featu
     """Build an extractor from fields other than `conv_hyperparams`, for training by default."""
     config = text_format.Parse(fields + _HYPERPARAMS % train, ssd_pb2.SsdFeatureExtractor())
     arguments.setdefault('is_training', True)
-    return extractor.build_feature_extractor(config, **arguments)
+    return extractor.build_feature_extractor(Section(config, extractor.WHERE), **arguments)
 
 
 @dataclasses.dataclass(frozen=True)

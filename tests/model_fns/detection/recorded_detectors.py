@@ -20,6 +20,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import anchors, box_coders
 from model_fns.detection.data import image_resizers
 from model_fns.detection.networks import box_predictors
@@ -138,18 +139,17 @@ def build(config: ssd_pb2.Ssd, images: tf.Tensor, is_training: bool) -> Network:
         is_training: batch statistics.
     """
     made = extractor.build_feature_extractor(
-        config.feature_extractor,
+        Section(config.feature_extractor),
         is_training,
         config.freeze_batchnorm,
         config.inplace_batchnorm_update,
     )
     preprocessed = made.preprocess(images)
     maps = made.extract(preprocessed)
-    generator = anchors.build_anchor_generator(config.anchor_generator, '')
+    generator = anchors.build_anchor_generator(Section(config.anchor_generator))
     predictor = box_predictors.build_box_predictor(
-        config.box_predictor,
-        '',
-        box_coders.build_box_coder(config.box_coder, '').code_size,
+        Section(config.box_predictor),
+        box_coders.build_box_coder(Section(config.box_coder)).code_size,
         config.num_classes + int(config.add_background_class),
         is_training,
         config.inplace_batchnorm_update,
@@ -171,7 +171,9 @@ def build(config: ssd_pb2.Ssd, images: tf.Tensor, is_training: bool) -> Network:
 
 def resized(config: ssd_pb2.Ssd, images: np.ndarray) -> tf.Tensor:
     """Resize images to the network's input size, float32 in [0, 255], in the current graph."""
-    resizer = image_resizers.build_image_resizer(config.image_resizer, 'model.ssd.image_resizer')
+    resizer = image_resizers.build_image_resizer(
+        Section(config.image_resizer, 'model.ssd.image_resizer')
+    )
     return tf.stack([resizer.resize(tf.constant(image)).image for image in images])
 
 

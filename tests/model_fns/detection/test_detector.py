@@ -8,6 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors, registry
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection import detector
 from model_fns.detection.architectures.ssd.model import SsdModel
@@ -45,7 +46,7 @@ def test_an_architecture_adds_itself(monkeypatch):
     settings = layers.Quantization()
     config = model('faster_rcnn { num_classes: 7 }')
     made = detector.build_detector(config, settings)
-    assert made.arguments == (config.faster_rcnn, 'model.faster_rcnn', settings)
+    assert made.arguments == (Section(config.faster_rcnn, 'model.faster_rcnn'), settings)
     with pytest.raises(errors.ConfigError, match=r"model\.ssd: unknown detector 'ssd'"):
         detector.build_detector(model('ssd {}'))
 

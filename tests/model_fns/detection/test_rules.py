@@ -8,6 +8,7 @@ import pytest
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.architectures.ssd import build as ssd_build
 from tests import tiny_detection
 from tests.conftest import shared_folder
@@ -193,4 +194,4 @@ def test_a_neck_that_goes_down_and_up_refuses(settings, message):
 def test_the_builder_refuses_the_same_sides():
     config = efficient('image_resizer.fixed_shape_resizer.width=160').model.ssd
     with pytest.raises(errors.ConfigError, match=r'width: 160; expected a multiple of 128'):
-        ssd_build.build_ssd(config, 'model.ssd')
+        ssd_build.build_ssd(Section(config, 'model.ssd'))

@@ -6,6 +6,7 @@ from google.protobuf import text_format
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.config import message_checks, validation
+from estimator_lib.config.section import Section
 from model_fns import validate
 from model_fns.segmentation import config_rules
 from protos import pipeline_pb2, segmentation_pb2
@@ -114,10 +115,10 @@ def test_fields_that_need_another_one(fields, expected):
 def test_numbers_that_cannot_be(values, text):
     message = segmentation_pb2.SegmentationPreprocessing(**values)
     with pytest.raises(errors.ConfigError) as caught:
-        message_checks.check_message(config_rules.RULES, message, 'here')
+        message_checks.check_message(config_rules.RULES, Section(message, 'here'))
     assert str(caught.value).startswith(f'here.{text}')
 
 
 def test_the_least_scale_is_in():
     message = segmentation_pb2.SegmentationPreprocessing(min_scale_factor=0.01)
-    message_checks.check_message(config_rules.RULES, message, 'here')
+    message_checks.check_message(config_rules.RULES, Section(message, 'here'))

@@ -7,6 +7,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import anchors as anchors_lib
 from protos import anchors_pb2
 
@@ -130,7 +131,7 @@ def _produces(
     boxes: np.ndarray,
     image_size: Tuple[int, int],
 ) -> bool:
-    generator = anchors_lib.build_anchor_generator(config, 'anchor_generator')
+    generator = anchors_lib.build_anchor_generator(Section(config, 'anchor_generator'))
     if len(generator.anchors_per_location()) != len(levels):
         return False
     corners = generator.generate([level.grid for level in levels], image_size)

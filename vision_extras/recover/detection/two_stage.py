@@ -7,6 +7,7 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
+from estimator_lib.config.section import Section
 from model_fns.backbones import registry
 from model_fns.detection import fields, generations
 from model_fns.detection.architectures.faster_rcnn import extractors
@@ -248,7 +249,7 @@ def _produces(
         rows: of the feature map.
         image_size: (height, width).
     """
-    generator = anchors.build_anchor_generator(config, 'first_stage_anchor_generator')
+    generator = anchors.build_anchor_generator(Section(config, 'first_stage_anchor_generator'))
     columns = len(boxes) // (rows * generator.anchors_per_location()[0])
     made = generator.generate([(rows, columns)], (int(image_size[0]), int(image_size[1])))
     if made.shape != boxes.shape:

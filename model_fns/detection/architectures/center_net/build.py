@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import List, Optional, Sequence, Tuple
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection import detector
 from model_fns.detection.architectures.center_net import (
@@ -31,51 +32,49 @@ _FILTERS, _KERNEL = 256, 3
 
 @detector.DETECTORS.register('center_net')
 def build_center_net(
-    config: _Config, where: str, quantization: Optional[layers.Quantization] = None
+    section: Section[_Config], quantization: Optional[layers.Quantization] = None
 ) -> model.CenterNetModel:
     """Build the detector that a config describes.
 
     Args:
-        config: configuration message of the model.
-        where: path of the message, for error messages.
+        section: configuration message of the model.
         quantization: always None.
 
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not supported.
         errors.DataError: the label map of keypoints cannot be read.
     """
+    config = section.message
     if quantization is not None:
         # A config rule refuses it before.
         raise ValueError(f'CenterNets are not quantized; got {quantization}.')
-    center_net_checks.check(config, where)
+    center_net_checks.check(section)
     suppression = None
     if config.HasField('post_processing'):
         suppression = post_processing.build_post_processing(
-            config.post_processing,
-            f'{where}.post_processing',
+            section.child('post_processing'),
             config.num_classes,
             axis_aligned,
             background_column=False,
         )
     return model.CenterNetModel(
         config.num_classes,
-        image_resizers.build_image_resizer(config.image_resizer, f'{where}.image_resizer'),
-        extractors.find(config.feature_extractor, config.image_resizer, where),
-        _objects(config, where),
-        _searches(config, where),
+        image_resizers.build_image_resizer(section.child('image_resizer')),
+        extractors.find(section),
+        _objects(section),
+        _searches(section),
         separable_heads=config.use_depthwise,
         post_processor=suppression,
     )
 
 
-def _objects(config: _Config, where: str) -> objects.Objects:
+def _objects(section: Section[_Config]) -> objects.Objects:
+    config = section.message
     centers, boxes = config.object_center_params, config.object_detection_task
     return objects.Objects(
         num_classes=config.num_classes,
         center_loss=_focal(centers.classification_loss),
-        box_loss=_cell_loss(
-            boxes.localization_loss, f'{where}.object_detection_task.localization_loss'
-        ),
+        box_loss=_cell_loss(section.child('object_detection_task.localization_loss')),
         center_weight=centers.object_center_loss_weight,
         size_weight=boxes.task_loss_weight * boxes.scale_loss_weight,
         offset_weight=boxes.task_loss_weight * boxes.offset_loss_weight,
@@ -94,69 +93,65 @@ def _objects(config: _Config, where: str) -> objects.Objects:
     )
 
 
-def _searches(config: _Config, where: str) -> List[keypoint_search.Search]:
+def _searches(section: Section[_Config]) -> List[keypoint_search.Search]:
+    config = section.message
     if not config.keypoint_estimation_task:
         return []
-    path = f'{where}.keypoint_estimation_task'
+    tasks = section.children('keypoint_estimation_task')
     label_map = LabelMap.read(config.keypoint_label_map_path)
-    places = [
-        _places(task, label_map, config.num_classes, f'{path}.{index}')
-        for index, task in enumerate(config.keypoint_estimation_task)
-    ]
+    places = [_places(task, label_map, config.num_classes) for task in tasks]
     numbers = sorted(number for _, task_keypoints in places for number, _ in task_keypoints)
     if numbers != list(range(len(numbers))):
-        raise errors.ConfigError(
-            f'{where}.keypoint_label_map_path: the keypoints of the classes of {path} have the '
-            f'ids {", ".join(map(str, numbers))}; expected each from 0 to {len(numbers) - 1} once.'
+        raise section.error(
+            'keypoint_label_map_path',
+            f'the keypoints of the classes of {section.at("keypoint_estimation_task")} have the '
+            f'ids {", ".join(map(str, numbers))}; expected each from 0 to {len(numbers) - 1} once.',
         )
-    return [
-        _search(task, class_index, task_keypoints, f'{path}.{index}')
-        for index, (task, (class_index, task_keypoints)) in enumerate(
-            zip(config.keypoint_estimation_task, places)
-        )
-    ]
+    return [_search(task, *place) for task, place in zip(tasks, places)]
 
 
 def _places(
-    task: _Config.KeypointEstimation, label_map: LabelMap, num_classes: int, where: str
+    section: Section[_Config.KeypointEstimation], label_map: LabelMap, num_classes: int
 ) -> Tuple[int, Sequence[Tuple[int, str]]]:
     """Return the index of a task's class, and the ids and labels of its keypoints."""
     by_name = {item.name: item for item in label_map.items}
-    path = f'{where}.keypoint_class_name'
-    if task.keypoint_class_name not in by_name:
-        raise errors.ConfigError(
-            f'{path}: {label_map.path} has no class {task.keypoint_class_name!r}'
-            f'{errors.did_you_mean(task.keypoint_class_name, by_name)}'
+    field, name = 'keypoint_class_name', section.message.keypoint_class_name
+    if name not in by_name:
+        raise section.error(
+            field,
+            f'{label_map.path} has no class {name!r}{errors.did_you_mean(name, by_name)}',
         )
-    item = by_name[task.keypoint_class_name]
+    item = by_name[name]
     if not item.keypoints:
-        raise errors.ConfigError(
-            f'{path}: {label_map.path} names no keypoints of the class '
-            f'{task.keypoint_class_name!r}; expected keypoints {{ id: 0 label: "nose" }} and so on.'
+        raise section.error(
+            field,
+            f'{label_map.path} names no keypoints of the class {name!r}; expected keypoints '
+            '{ id: 0 label: "nose" } and so on.',
         )
     if item.id > num_classes:
-        raise errors.ConfigError(
-            f'{path}: the class {item.name!r} has the id {item.id} in {label_map.path}; expected '
-            f'at most {num_classes}, num_classes.'
+        raise section.error(
+            field,
+            f'the class {name!r} has the id {item.id} in {label_map.path}; expected at most '
+            f'{num_classes}, num_classes.',
         )
     labels = [label for _, label in item.keypoints]
-    for label in task.keypoint_label_to_std:
+    for label in section.message.keypoint_label_to_std:
         if label not in labels:
-            raise errors.ConfigError(
-                f'{where}.keypoint_label_to_std: the class {item.name!r} has no keypoint '
-                f'{label!r}{errors.did_you_mean(label, labels)}'
+            raise section.error(
+                'keypoint_label_to_std',
+                f'the class {name!r} has no keypoint {label!r}{errors.did_you_mean(label, labels)}',
             )
     return to_index(item.id), item.keypoints
 
 
 def _search(
-    config: _Config.KeypointEstimation,
+    section: Section[_Config.KeypointEstimation],
     class_index: int,
     places: Sequence[Tuple[int, str]],
-    where: str,
 ) -> keypoint_search.Search:
+    config = section.message
     return keypoint_search.Search(
-        _keypoints(config, class_index, places, where),
+        _keypoints(section, class_index, places),
         ranking=config.candidate_ranking_mode,
         least_score=config.keypoint_candidate_score_threshold,
         max_candidates=config.num_candidates_per_keypoint,
@@ -174,11 +169,11 @@ def _search(
 
 
 def _keypoints(
-    config: _Config.KeypointEstimation,
+    section: Section[_Config.KeypointEstimation],
     class_index: int,
     places: Sequence[Tuple[int, str]],
-    where: str,
 ) -> keypoints.KeypointTask:
+    config = section.message
     count, weight = len(places), config.task_loss_weight
     prefix = f'{config.task_name}/'
     return keypoints.KeypointTask(
@@ -187,7 +182,7 @@ def _keypoints(
         keypoints=tuple(number for number, _ in places),
         deviations=tuple(config.keypoint_label_to_std.get(label, 1.0) for _, label in places),
         heatmap_loss=_focal(config.loss.classification_loss),
-        point_loss=_cell_loss(config.loss.localization_loss, f'{where}.loss.localization_loss'),
+        point_loss=_cell_loss(section.child('loss.localization_loss')),
         heatmap_weight=weight * config.keypoint_heatmap_loss_weight,
         offset_weight=weight * config.keypoint_offset_loss_weight,
         regression_weight=weight * config.keypoint_regression_loss_weight,
@@ -223,5 +218,5 @@ def _focal(config: losses_pb2.ClassificationLoss) -> PenaltyReducedFocalLoss:
     return PenaltyReducedFocalLoss(focal.alpha, focal.beta)
 
 
-def _cell_loss(config: losses_pb2.LocalizationLoss, where: str) -> losses.LocalizationLoss:
-    return losses.build_localization_loss(config, where, axis_aligned)
+def _cell_loss(section: Section[losses_pb2.LocalizationLoss]) -> losses.LocalizationLoss:
+    return losses.build_localization_loss(section, axis_aligned)

@@ -10,7 +10,7 @@ from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from estimator_lib.registry import Registry
 from model_fns import layers
 from model_fns.backbones import mobilenet_v2, registry, resnet_blocks, resnet_v1, resnet_v2
@@ -150,31 +150,27 @@ class Extractor:
 EXTRACTORS: Registry[Kind] = Registry('feature extractor')
 
 
-def find(
-    config: center_net_pb2.CenterNetFeatureExtractor,
-    resizer: image_resizer_pb2.ImageResizer,
-    where: str,
-) -> Extractor:
+def find(model: Section[center_net_pb2.CenterNet]) -> Extractor:
     """Find the extractor that a config names.
 
     Args:
-        config: configuration message.
-        resizer: message of the resizer of images.
-        where: path of both, for error messages.
+        model: configuration message of the model.
 
     Raises:
         errors.ConfigError: the type is unknown, it does not support a field, or the sizes of inputs
             are not multiples of its stride.
     """
-    path = f'{where}.feature_extractor'
-    kind = EXTRACTORS.get(config.type, f'{path}.type')
+    section = model.child('feature_extractor')
+    config = section.message
+    kind = EXTRACTORS.get(config.type, section.at('type'))
     for field in _MOBILENET_FIELDS:
         if config.HasField(field) and not kind.is_mobilenet:
-            raise errors.ConfigError(
-                f'{path}.{field}: {config.type} has none; expected a type that begins with '
-                'mobilenet_v2, or nothing.'
+            raise section.error(
+                field,
+                f'{config.type} has none; expected a type that begins with mobilenet_v2, or '
+                'nothing.',
             )
-    _check_size(resizer, kind.stride, f'{where}.image_resizer')
+    _check_size(model.child('image_resizer'), kind.stride)
     settings = Settings(
         tuple(config.channel_means),
         tuple(config.channel_stds),
@@ -187,31 +183,31 @@ def find(
     return Extractor(kind, settings)
 
 
-def _check_size(config: image_resizer_pb2.ImageResizer, stride: int, where: str) -> None:
+def _check_size(section: Section[image_resizer_pb2.ImageResizer], stride: int) -> None:
     """Raise an error unless the sizes of inputs are multiples of the stride."""
-    kind = config.WhichOneof('image_resizer_oneof')
+    kind = section.message.WhichOneof('image_resizer_oneof')
     if kind is None:
         return  # another check reports it
-    resizer, path = getattr(config, kind), f'{where}.{kind}'
+    chosen = section.child(kind)
+    resizer = chosen.message
     if getattr(resizer, 'convert_to_grayscale', False):
-        raise errors.ConfigError(
-            f'{path}.convert_to_grayscale: true; images have three channels here: expected false.'
+        raise chosen.error(
+            'convert_to_grayscale', 'true; images have three channels here: expected false.'
         )
     pads = kind == 'keep_aspect_ratio_resizer' and resizer.pad_to_max_dimension
     fields = ('max_dimension',) if pads else _SIDES.get(kind, ())
     if not fields:
-        raise errors.ConfigError(
-            f'{path}: inputs of any size, and the feature extractor needs multiples of {stride}; '
+        raise section.error(
+            kind,
+            f'inputs of any size, and the feature extractor needs multiples of {stride}; '
             'expected fixed_shape_resizer, keep_aspect_ratio_resizer with pad_to_max_dimension: '
-            'true, or pad_to_multiple_resizer.'
+            'true, or pad_to_multiple_resizer.',
         )
     for field in fields:
         value = getattr(resizer, field)
         if value % stride:
             near = max(round(value / stride), 1) * stride
-            raise errors.ConfigError(
-                f'{path}.{field}: {value}; expected a multiple of {stride}, {near} say.'
-            )
+            raise chosen.error(field, expected=f'a multiple of {stride}, {near} say')
 
 
 def keras_style(settings: Settings, is_training: bool, epsilon: float = 1e-3) -> layers.LayerStyle:

@@ -7,6 +7,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection import detector, fields, generations
 from model_fns.detection.architectures.faster_rcnn import (
@@ -39,6 +40,8 @@ from model_fns.detection.networks import hyperparams
 from protos import box_coding_pb2, box_predictors_pb2, faster_rcnn_pb2, hyperparams_pb2
 
 _Config = faster_rcnn_pb2.FasterRcnn
+
+_HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
 
 # Optional outputs, by the config fields that enable them.
 _OUTPUTS = {
@@ -85,57 +88,57 @@ _BOX_KINDS = {
 
 @detector.DETECTORS.register('faster_rcnn')
 def build_faster_rcnn(
-    config: _Config, where: str, quantization: Optional[layers.Quantization] = None
+    section: Section[_Config], quantization: Optional[layers.Quantization] = None
 ) -> model.FasterRcnnModel:
     """Build the detector that a config describes.
 
     Args:
-        config: configuration message of the model.
-        where: path of the message, for error messages.
+        section: configuration message of the model.
         quantization: must be None.
 
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not supported.
     """
-    two_stage_checks.check(config, where)
+    config = section.message
+    two_stage_checks.check(section)
     if quantization is not None:
         raise errors.ConfigError(f'graph_rewriter: {kinds.NO_QUANTIZED_TWO_STAGE}.')
     named = config.feature_extractor
     return model.FasterRcnnModel(
         num_classes=config.num_classes,
-        resizer=image_resizers.build_image_resizer(config.image_resizer, f'{where}.image_resizer'),
+        resizer=image_resizers.build_image_resizer(section.child('image_resizer')),
         backbone=stages.Backbone(
-            extractors.find(named, f'{where}.feature_extractor'),
+            extractors.find(section.child('feature_extractor')),
             named.first_stage_features_stride,
             named.batch_norm_trainable,
-            _backbone_style(named, f'{where}.feature_extractor'),
+            _backbone_style(section.child('feature_extractor')),
         ),
-        first=_first_stage(config, where),
-        second=_second_stage(config, where) if config.number_of_stages > 1 else None,
-        where=where,
+        first=_first_stage(section),
+        second=_second_stage(section) if config.number_of_stages > 1 else None,
+        where=section.path,
         family=_BOX_KINDS[config.box_type].family,
         coder=_BOX_KINDS[config.box_type].build_coder(config),
     )
 
 
 def _backbone_style(
-    config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str
+    section: Section[faster_rcnn_pb2.FasterRcnnFeatureExtractor],
 ) -> Optional[Callable[[bool], layers.LayerStyle]]:
-    if not config.override_base_feature_extractor_hyperparams:
+    if not section.message.override_base_feature_extractor_hyperparams:
         return None
-    where = f'{where}.conv_hyperparams'
     return lambda is_training: hyperparams.build_layer_style(
-        config.conv_hyperparams, is_training, where
+        section.child('conv_hyperparams'), is_training
     )
 
 
-def _first_stage(config: _Config, where: str) -> stages.FirstStage:
+def _first_stage(section: Section[_Config]) -> stages.FirstStage:
+    config = section.message
     kind = _BOX_KINDS[config.box_type]
     family, coder = model_family(kind.family), kind.build_coder(config)
 
     def build_head(is_training: bool) -> regions.RegionHead:
         name = 'first_stage_box_predictor_conv_hyperparams'
-        style = hyperparams.build_layer_style(getattr(config, name), is_training, f'{where}.{name}')
+        style = hyperparams.build_layer_style(section.child(name), is_training)
         return regions.RegionHead(
             style,
             config.first_stage_box_predictor_depth,
@@ -148,7 +151,7 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
     proposals = config.first_stage_max_proposals
     return stages.FirstStage(
         anchor_generator=kind.anchors.build_anchor_generator(
-            config.first_stage_anchor_generator, f'{where}.first_stage_anchor_generator'
+            section.child('first_stage_anchor_generator')
         ),
         build_head=build_head,
         rules=suppression.Rules(
@@ -175,7 +178,8 @@ def _first_stage(config: _Config, where: str) -> stages.FirstStage:
     )
 
 
-def _second_stage(config: _Config, where: str) -> stages.SecondStage:
+def _second_stage(section: Section[_Config]) -> stages.SecondStage:
+    config = section.message
     is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
     family = model_family(_BOX_KINDS[config.box_type].family)
     crops = second_stage.Crops(
@@ -188,27 +192,27 @@ def _second_stage(config: _Config, where: str) -> stages.SecondStage:
     )
     return stages.SecondStage(
         crops=None if is_position_sensitive else crops,
-        build_head=(_position_sensitive if is_position_sensitive else _box_head)(config, where),
-        losses=_box_losses(config, where),
+        build_head=(_position_sensitive if is_position_sensitive else _box_head)(section),
+        losses=_box_losses(section),
         post_processor=post_processing.build_post_processing(
-            config.second_stage_post_processing,
-            f'{where}.second_stage_post_processing',
+            section.child('second_stage_post_processing'),
             config.num_classes,
             family,
             change_frame=False,  # boxes are in pixels, and are normalized afterwards
         ),
         sampler=_proposal_sampler(config),
-        third=_third_stage(config, where, family) if config.number_of_stages > 2 else None,
+        third=_third_stage(section, family) if config.number_of_stages > 2 else None,
         outputs=frozenset(name for field, name in _OUTPUTS.items() if getattr(config, field)),
         context=_context(config),
     )
 
 
-def _third_stage(config: _Config, where: str, family: ModelBoxes) -> stages.ThirdStage:
-    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
+def _third_stage(section: Section[_Config], family: ModelBoxes) -> stages.ThirdStage:
+    config = section.message
+    head = section.child(_HEAD)
     return stages.ThirdStage(
-        _masks(config, where) if head.predict_instance_masks else None,
-        _keypoints(head, where) if head.predict_keypoints else None,
+        _masks(section) if head.message.predict_instance_masks else None,
+        _keypoints(head.child('keypoint_head')) if head.message.predict_keypoints else None,
         _instance_crops(config, family),
     )
 
@@ -253,29 +257,29 @@ def _alignment(config: _Config) -> Optional[second_stage.Alignment]:
 
 
 def _position_sensitive(
-    config: _Config, where: str
+    section: Section[_Config],
 ) -> Callable[[bool], position_sensitive.PositionSensitiveHead]:
-    head = config.second_stage_box_predictor.rfcn_box_predictor
+    predictor = section.child('second_stage_box_predictor.rfcn_box_predictor')
+    head, num_classes = predictor.message, section.message.num_classes
     bins = position_sensitive.Bins(
         (head.num_spatial_bins_height, head.num_spatial_bins_width),
         (head.crop_height, head.crop_width),
     )
-    where = f'{where}.second_stage_box_predictor.rfcn_box_predictor.conv_hyperparams'
 
     def build_head(is_training: bool) -> position_sensitive.PositionSensitiveHead:
-        style = hyperparams.build_layer_style(head.conv_hyperparams, is_training, where)
-        return position_sensitive.PositionSensitiveHead(style, config.num_classes, bins, head.depth)
+        style = hyperparams.build_layer_style(predictor.child('conv_hyperparams'), is_training)
+        return position_sensitive.PositionSensitiveHead(style, num_classes, bins, head.depth)
 
     return build_head
 
 
-def _box_head(config: _Config, where: str) -> Callable[[bool], second_stage.BoxHead]:
+def _box_head(section: Section[_Config]) -> Callable[[bool], second_stage.BoxHead]:
+    config = section.message
     head = config.second_stage_box_predictor.mask_rcnn_box_predictor
 
     def build_head(is_training: bool) -> second_stage.BoxHead:
-        path = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams'
         return second_stage.BoxHead(
-            _fully_connected(config, is_training, path),
+            _fully_connected(section, is_training),
             config.num_classes,
             head.share_box_across_classes,
             head.dropout_keep_probability if head.use_dropout else 1.0,
@@ -285,15 +289,14 @@ def _box_head(config: _Config, where: str) -> Callable[[bool], second_stage.BoxH
     return build_head
 
 
-def _masks(config: _Config, where: str) -> third_stage.Masks:
-    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
-    where = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor'
+def _masks(section: Section[_Config]) -> third_stage.Masks:
+    config = section.message
+    predictor = section.child(_HEAD)
+    head = predictor.message
 
     def build_head(is_training: bool) -> third_stage.MaskHead:
         return third_stage.MaskHead(
-            hyperparams.build_layer_style(
-                head.conv_hyperparams, is_training, f'{where}.conv_hyperparams'
-            ),
+            hyperparams.build_layer_style(predictor.child('conv_hyperparams'), is_training),
             config.num_classes,
             height=head.mask_height,
             width=head.mask_width,
@@ -301,29 +304,27 @@ def _masks(config: _Config, where: str) -> third_stage.Masks:
             num_layers=head.mask_prediction_num_conv_layers,
             shared=head.masks_are_class_agnostic,
             enlarges_late=head.convolve_then_upsample_masks,
-            where=where,
+            where=predictor.path,
         )
 
     weight = config.second_stage_mask_prediction_loss_weight
     return third_stage.Masks(
-        build_head, third_stage.MaskLoss(weight, f'{where}.predict_instance_masks')
+        build_head, third_stage.MaskLoss(weight, predictor.at('predict_instance_masks'))
     )
 
 
 def _keypoints(
-    config: box_predictors_pb2.MaskRCNNBoxPredictor, where: str
+    section: Section[box_predictors_pb2.KeypointHead],
 ) -> keypoint_heatmaps.Keypoints:
-    head = config.keypoint_head
-    where = f'{where}.second_stage_box_predictor.mask_rcnn_box_predictor.keypoint_head'
+    head = section.message
 
     def build_head(is_training: bool) -> keypoint_heatmaps.KeypointHead:
-        path = f'{where}.conv_hyperparams'
-        style = hyperparams.build_layer_style(head.conv_hyperparams, is_training, path)
+        style = hyperparams.build_layer_style(section.child('conv_hyperparams'), is_training)
         return keypoint_heatmaps.KeypointHead(
             style, head.num_keypoints, head.depth, head.num_conv_layers
         )
 
-    loss = keypoint_heatmaps.KeypointLoss(head.loss_weight, where)
+    loss = keypoint_heatmaps.KeypointLoss(head.loss_weight, section.path)
     return keypoint_heatmaps.Keypoints(build_head, loss)
 
 
@@ -338,25 +339,24 @@ def _context(config: _Config) -> Optional[context_attention.ContextAttention]:
     )
 
 
-def _fully_connected(config: _Config, is_training: bool, where: str) -> layers.LayerStyle:
+def _fully_connected(section: Section[_Config], is_training: bool) -> layers.LayerStyle:
     # `op` was checked before, and has no influence on the style.
-    named = hyperparams_pb2.Hyperparams()
-    named.CopyFrom(config.second_stage_box_predictor.mask_rcnn_box_predictor.fc_hyperparams)
+    configured, named = section.child(f'{_HEAD}.fc_hyperparams'), hyperparams_pb2.Hyperparams()
+    named.CopyFrom(configured.message)
     named.ClearField('op')
-    style = hyperparams.build_layer_style(named, is_training, where)
-    if generations.find_generation(config.feature_extractor.type) is generations.SECOND:
+    style = hyperparams.build_layer_style(Section(named, configured.path), is_training)
+    if generations.find_generation(section.message.feature_extractor.type) is generations.SECOND:
         # As published: these layers ignore the initializer and the regularizer of the config.
         return style.but(initializer=layers.XAVIER, regularizer=None)
     return style
 
 
-def _box_losses(config: _Config, where: str) -> second_stage.BoxLosses:
+def _box_losses(section: Section[_Config]) -> second_stage.BoxLosses:
+    config = section.message
     kind = 'second_stage_classification_loss'
     chosen = losses.softmax()
     if getattr(config, kind).WhichOneof('classification_loss'):
-        chosen = losses.build_classification_loss(
-            getattr(config, kind), f'{where}.{kind}', config.num_classes
-        )
+        chosen = losses.build_classification_loss(section.child(kind), config.num_classes)
     weights = (
         config.second_stage_localization_loss_weight,
         config.second_stage_classification_loss_weight,

@@ -8,7 +8,7 @@ from typing import Callable, Collection, Dict, List, Mapping, Optional, Sequence
 
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE
 from estimator_lib.registry import Registry
 from model_fns import layers
@@ -233,38 +233,37 @@ class Extractor:
 EXTRACTORS: Registry[Extractor] = Registry('feature extractor')
 
 
-def find(config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str) -> Extractor:
+def find(section: Section[faster_rcnn_pb2.FasterRcnnFeatureExtractor]) -> Extractor:
     """Find the extractor that a config names.
 
     Args:
-        config: configuration message.
-        where: path of the message, for error messages.
+        section: configuration message.
 
     Raises:
         errors.ConfigError: the type is unknown, or does not support the stride or the
             hyperparameters of its pyramid.
     """
-    extractor = EXTRACTORS.get(config.type, f'{where}.type')
-    stride = config.first_stage_features_stride
-    if stride not in extractor.strides:
-        raise errors.ConfigError(
-            f'{where}.first_stage_features_stride: {stride}; expected '
-            f'{" or ".join(map(str, extractor.strides))}.'
-        )
+    config = section.message
+    extractor = EXTRACTORS.get(config.type, section.at('type'))
+    if config.first_stage_features_stride not in extractor.strides:
+        strides = ' or '.join(map(str, extractor.strides))
+        raise section.error('first_stage_features_stride', expected=strides)
     extractor = dataclasses.replace(extractor, type_name=config.type)
-    return extractor if extractor.pyramid is None else _with_levels(extractor, config, where)
+    return extractor if extractor.pyramid is None else _with_levels(extractor, section)
 
 
 def _with_levels(
-    extractor: Extractor, config: faster_rcnn_pb2.FasterRcnnFeatureExtractor, where: str
+    extractor: Extractor, section: Section[faster_rcnn_pb2.FasterRcnnFeatureExtractor]
 ) -> Extractor:
-    path = f'{where}.conv_hyperparams'
+    config = section.message
 
     def build_style(is_training: bool) -> layers.LayerStyle:
-        return hyperparams.build_layer_style(config.conv_hyperparams, is_training, path)
+        return hyperparams.build_layer_style(section.child('conv_hyperparams'), is_training)
 
     levels = Pyramid.from_config(config.fpn)
-    neck = pyramid.FeaturePyramid(levels, build_style, config.type, where, config.pad_to_multiple)
+    neck = pyramid.FeaturePyramid(
+        levels, build_style, config.type, section.path, config.pad_to_multiple
+    )
     return dataclasses.replace(extractor, pyramid=neck)
 
 

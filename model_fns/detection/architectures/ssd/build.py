@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection import (
     detector,
@@ -34,30 +35,30 @@ from protos import box_coding_pb2, ssd_pb2
 
 @detector.DETECTORS.register('ssd')
 def build_ssd(
-    config: ssd_pb2.Ssd, where: str, quantization: Optional[layers.Quantization] = None
+    section: Section[ssd_pb2.Ssd], quantization: Optional[layers.Quantization] = None
 ) -> SsdModel:
     """Build the detector that a config describes.
 
     Args:
-        config: configuration message of the model.
-        where: path of the message, for error messages.
+        section: configuration message of the model.
         quantization: how weights and outputs are rounded; None: they are not.
 
     Raises:
         errors.ConfigError: a part is missing or unknown, or a field is not supported.
     """
+    config = section.message
     multiple = efficientnet.size_multiple(config.feature_extractor)
-    checks.check_part(config, where, checks.size_problems(where, config, multiple))
+    checks.check_part(section, checks.size_problems(section, multiple))
     is_rotated = config.box_type == box_coding_pb2.ROTATED
     family: ModelBoxes = rotated if is_rotated else axis_aligned
     coder_module, anchor_module = (
         (rotated_coder, rotated_anchors) if is_rotated else (box_coders, anchors)
     )
-    coder = coder_module.build_box_coder(config.box_coder, f'{where}.box_coder')
+    coder = coder_module.build_box_coder(section.child('box_coder'))
 
     def build_extractor(is_training: bool) -> extractor.FeatureExtractor:
         return extractor.build_feature_extractor(
-            config.feature_extractor,
+            section.child('feature_extractor'),
             is_training,
             config.freeze_batchnorm,
             config.inplace_batchnorm_update,
@@ -68,8 +69,7 @@ def build_ssd(
         is_training: bool, code_size: int, class_columns: int
     ) -> box_predictors.BoxPredictor:
         return box_predictors.build_box_predictor(
-            config.box_predictor,
-            f'{where}.box_predictor',
+            section.child('box_predictor'),
             code_size,
             class_columns,
             is_training,
@@ -81,31 +81,28 @@ def build_ssd(
 
     return (RotatedSsdModel if is_rotated else SsdModel)(
         num_classes=config.num_classes,
-        resizer=image_resizers.build_image_resizer(config.image_resizer, f'{where}.image_resizer'),
+        resizer=image_resizers.build_image_resizer(section.child('image_resizer')),
         build_extractor=build_extractor,
         build_predictor=build_predictor,
-        anchor_generator=anchor_module.build_anchor_generator(
-            config.anchor_generator, f'{where}.anchor_generator'
-        ),
-        assigner=_assigner(config, where, coder, family),
+        anchor_generator=anchor_module.build_anchor_generator(section.child('anchor_generator')),
+        assigner=_assigner(section, coder, family),
         box_coder=coder,
-        post_processor=_post_processor(config, where, family),
-        loss_rules=_loss_rules(config, where, family),
+        post_processor=_post_processor(section, family),
+        loss_rules=_loss_rules(section, family),
         background_column=config.add_background_class,
         background_is_zeros=config.encode_background_as_zeros,
         family=quadrilaterals if is_rotated else axis_aligned,
-        where=where,
+        where=section.path,
     )
 
 
 def _assigner(
-    config: ssd_pb2.Ssd, where: str, coder: box_coders.BoxCoder, family: ModelBoxes
+    section: Section[ssd_pb2.Ssd], coder: box_coders.BoxCoder, family: ModelBoxes
 ) -> targets.TargetAssigner:
+    config = section.message
     return targets.TargetAssigner(
-        similarities.build_similarity(
-            config.similarity_calculator, f'{where}.similarity_calculator', family
-        ),
-        matcher_builder.build_matcher(config.matcher, f'{where}.matcher'),
+        similarities.build_similarity(section.child('similarity_calculator'), family),
+        matcher_builder.build_matcher(section.child('matcher')),
         coder,
         config.negative_class_weight,
         family,
@@ -113,13 +110,13 @@ def _assigner(
 
 
 def _post_processor(
-    config: ssd_pb2.Ssd, where: str, family: ModelBoxes
+    section: Section[ssd_pb2.Ssd], family: ModelBoxes
 ) -> post_processing.PostProcessor:
     # The model itself normalizes rotated boxes to the image.
+    config = section.message
     changes = {'change_frame': False} if family is rotated else {}
     return post_processing.build_post_processing(
-        config.post_processing,
-        f'{where}.post_processing',
+        section.child('post_processing'),
         config.num_classes,
         family,
         config.add_background_class,
@@ -127,17 +124,18 @@ def _post_processor(
     )
 
 
-def _loss_rules(config: ssd_pb2.Ssd, where: str, family: ModelBoxes) -> LossRules:
-    loss, where = config.loss, f'{where}.loss'
+def _loss_rules(section: Section[ssd_pb2.Ssd], family: ModelBoxes) -> LossRules:
+    config, loss_section = section.message, section.child('loss')
+    loss = config.loss
     return LossRules(
         localization=losses.build_localization_loss(
-            loss.localization_loss, f'{where}.localization_loss', family
+            loss_section.child('localization_loss'), family
         ),
         classification=losses.build_classification_loss(
-            loss.classification_loss, f'{where}.classification_loss', config.num_classes
+            loss_section.child('classification_loss'), config.num_classes
         ),
         scores_overlap=loss.classification_loss.HasField('quality_focal'),
-        reduction=mining.build_reduction(loss, where),
+        reduction=mining.build_reduction(loss_section),
         localization_weight=loss.localization_weight,
         classification_weight=loss.classification_weight,
         by_matches=config.normalize_loss_by_num_matches,

@@ -145,14 +145,12 @@ def check_levels(min_level: int, max_level: int) -> None:
     Raises:
         errors.ConfigError: the backbone does not have the finest, or there is only one.
     """
-    where = f'{WHERE}.bifpn'
     if min_level not in _TAPS:
-        raise errors.ConfigError(
-            f'{where}.min_level: {min_level}; expected one of {", ".join(map(str, _TAPS))}.'
-        )
+        levels = ', '.join(map(str, _TAPS))
+        raise errors.ConfigError(f'{WHERE}.bifpn.min_level: {min_level}; expected one of {levels}.')
     if max_level <= min_level:
         raise errors.ConfigError(
-            f'{where}.max_level: {max_level}; expected more than min_level, {min_level}.'
+            f'{WHERE}.bifpn.max_level: {max_level}; expected more than min_level, {min_level}.'
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Callable, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from estimator_lib.registry import Registry
 from model_fns import checkpoint_scopes, layers
 from model_fns.backbones import registry as backbones
@@ -300,7 +301,7 @@ _IN_BOTH = (
 
 
 def build_feature_extractor(
-    config: ssd_pb2.SsdFeatureExtractor,
+    section: Section[ssd_pb2.SsdFeatureExtractor],
     is_training: bool,
     freeze_batch_norm: bool = False,
     inplace_batch_norm_update: bool = False,
@@ -309,7 +310,7 @@ def build_feature_extractor(
     """Build the feature extractor that a config describes.
 
     Args:
-        config: configuration message.
+        section: configuration message.
         is_training: True: batch norm uses the batch's statistics.
         freeze_batch_norm: True: batch norm uses its moving statistics in training too.
         inplace_batch_norm_update: True: moving statistics are updated when the layer is computed.
@@ -318,9 +319,10 @@ def build_feature_extractor(
     Raises:
         errors.ConfigError: the type is unknown, or a field is not supported.
     """
-    kinds.refuse(config, WHERE)
+    config = section.message
+    kinds.refuse(section)
     style = hyperparams.build_layer_style(
-        config.conv_hyperparams, is_training, f'{WHERE}.conv_hyperparams', inplace_batch_norm_update
+        section.child('conv_hyperparams'), is_training, inplace_batch_norm_update
     ).but(quantization=quantization)
     style = style.frozen() if freeze_batch_norm else style
     style = generations.find_generation(config.type).separable(style)
@@ -349,8 +351,9 @@ def build_feature_extractor(
         bifpn=neck,
         drop_path_keep_prob=config.drop_path_keep_prob if keeps else None,
         type_name=config.type,
+        where=section.path,
     )
-    return get_extractor(config.type, f'{WHERE}.type')(settings)
+    return get_extractor(config.type, section.at('type'))(settings)
 
 
 def get_extractor(name: str, where: str = '') -> Callable[[Settings], FeatureExtractor]:

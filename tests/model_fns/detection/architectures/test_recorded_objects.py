@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib.config.section import Section
 from model_fns.detection import fields
 from model_fns.detection.architectures.ssd import build as ssd_build
 from model_fns.detection.architectures.ssd import model as ssd
@@ -31,7 +32,7 @@ def model_of(case):
     if 'efficientnet' in config.feature_extractor.type:
         # As it was recorded.
         config.feature_extractor.drop_path_keep_prob = 1.0
-    return ssd_build.build_ssd(config, 'model.ssd')
+    return ssd_build.build_ssd(Section(config, 'model.ssd'))
 
 
 @pytest.fixture(scope='module')

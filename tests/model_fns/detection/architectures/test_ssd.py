@@ -8,6 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection import fields
 from model_fns.detection.architectures.ssd import build as ssd_build
 from model_fns.detection.architectures.ssd import model as ssd
@@ -59,7 +60,7 @@ def groundtruth_of(case):
 def inferred(name):
     """Compute the detections of a recorded case's images."""
     case = recorded_detectors.load(name)
-    model = ssd_build.build_ssd(case.config, WHERE)
+    model = ssd_build.build_ssd(Section(case.config, WHERE))
     with tf.Graph().as_default(), tf1.Session() as session:
         images = model.preprocess(recorded_detectors.resized(case.config, case.images), None)
         outputs = model.postprocess(model.predict(images, None, None, is_training=False), None)
@@ -71,7 +72,7 @@ def inferred(name):
 def trained(name):
     """Compute losses, targets and gradient norms of a recorded case."""
     case = recorded_detectors.load(name)
-    model = ssd_build.build_ssd(case.config, WHERE)
+    model = ssd_build.build_ssd(Section(case.config, WHERE))
     with tf.Graph().as_default(), tf1.Session() as session:
         images = model.preprocess(recorded_detectors.resized(case.config, case.images), None)
         predictions = model.predict(images, None, None, is_training=True)
@@ -173,7 +174,7 @@ def small_config(num_classes=3, text=''):
 
 def losses_of_zeros(config):
     """Compute the losses if all predictions are 0: one image, one box of class 1 on an anchor."""
-    model = ssd_build.build_ssd(config, WHERE)
+    model = ssd_build.build_ssd(Section(config, WHERE))
     boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0], [0.5, 0.0, 1.0, 0.5]])
     columns = config.num_classes + int(config.add_background_class)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -257,7 +258,7 @@ ADAPTIVE = (
 @pytest.mark.parametrize('text', ['', *ADAPTIVE])
 def test_the_graph_does_not_grow(text):
     def count(batch, num_classes):
-        model = ssd_build.build_ssd(small_config(num_classes, text), WHERE)
+        model = ssd_build.build_ssd(Section(small_config(num_classes, text), WHERE))
         with tf.Graph().as_default() as graph:
             images = tf1.placeholder(tf.float32, [batch, 96, 96, 3])
             predictions = {
@@ -309,17 +310,18 @@ def test_the_graph_does_not_grow(text):
 )
 def test_what_is_not_honored_is_refused(text, path):
     with pytest.raises(errors.ConfigError, match=path):
-        ssd_build.build_ssd(small_config(text=text), WHERE)
+        ssd_build.build_ssd(Section(small_config(text=text), WHERE))
 
 
 def test_what_only_names_what_is_done_anyway_is_accepted():
-    ssd_build.build_ssd(small_config(text='return_raw_detections_during_predict: true'), WHERE)
+    config = small_config(text='return_raw_detections_during_predict: true')
+    ssd_build.build_ssd(Section(config, WHERE))
 
 
 def test_anchors_for_other_feature_maps_are_refused():
     config = small_config()
     config.anchor_generator.ssd_anchor_generator.num_layers = 2
-    model = ssd_build.build_ssd(config, WHERE)
+    model = ssd_build.build_ssd(Section(config, WHERE))
     with tf.Graph().as_default():
         images = tf1.placeholder(tf.float32, [1, 96, 96, 3])
         with pytest.raises(errors.ConfigError, match=r'anchor_generator: anchors for 2 feature'):
@@ -333,7 +335,7 @@ def rotated_model(more=''):
         'aspect_ratios: 1.0 aspect_ratios: 2.0 angles: [0.0, 0.5, 1.0]',
     )
     config = text_format.Parse(text, ssd_pb2.Ssd())
-    return ssd_build.build_ssd(text_format.Merge(more, config), WHERE)
+    return ssd_build.build_ssd(Section(text_format.Merge(more, config), WHERE))
 
 
 @pytest.mark.usefixtures('initial_values')
@@ -418,7 +420,7 @@ def of_type(kind, text=''):
     config = small_config(text=text)
     config.feature_extractor.type = kind
     config.feature_extractor.pad_to_multiple = 128  # which the levels of an EfficientDet need
-    return ssd_build.build_ssd(config, 'model.ssd')
+    return ssd_build.build_ssd(Section(config, 'model.ssd'))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import anchors
 from protos import anchors_pb2
 from tests.model_fns.detection import recorded_detectors
@@ -15,7 +16,7 @@ from tests.model_fns.detection import recorded_detectors
 
 def generator_of(text):
     config = text_format.Parse(text, anchors_pb2.AnchorGenerator())
-    return anchors.build_anchor_generator(config, 'here.anchor_generator')
+    return anchors.build_anchor_generator(Section(config, 'here.anchor_generator'))
 
 
 def centers_and_sizes(boxes):
@@ -26,7 +27,7 @@ def centers_and_sizes(boxes):
 @pytest.mark.parametrize('name', recorded_detectors.CASES)
 def test_as_recorded(name):
     case = recorded_detectors.load(name)
-    generator = anchors.build_anchor_generator(case.config.anchor_generator, '')
+    generator = anchors.build_anchor_generator(Section(case.config.anchor_generator))
     grids = [
         tuple(case.arrays[f'infer/fm_{index}__shape'][1:3])
         for index in range(len(generator.anchors_per_location()))

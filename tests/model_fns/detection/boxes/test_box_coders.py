@@ -8,6 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import box_coders
 from protos import box_coding_pb2
 
@@ -21,7 +22,9 @@ LN2 = math.log(2)
 
 
 def coder_of(text):
-    return box_coders.build_box_coder(text_format.Parse(text, box_coding_pb2.BoxCoder()), 'here')
+    return box_coders.build_box_coder(
+        Section(text_format.Parse(text, box_coding_pb2.BoxCoder()), 'here')
+    )
 
 
 def run(function, *arrays):
@@ -103,4 +106,4 @@ def test_there_and_back(text):
 
 def test_an_empty_config():
     with pytest.raises(errors.ConfigError, match='^here.box_coder: empty; expected faster_rcnn'):
-        box_coders.build_box_coder(box_coding_pb2.BoxCoder(), 'here.box_coder')
+        box_coders.build_box_coder(Section(box_coding_pb2.BoxCoder(), 'here.box_coder'))

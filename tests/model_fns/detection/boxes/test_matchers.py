@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import matcher_builder, matchers
 from protos import target_assignment_pb2
 
@@ -22,7 +23,7 @@ SIMILARITY = [[0.7, 0.45, 0.1, 0.0], [0.1, 0.2, 0.0, 0.3]]
 
 def matcher_of(text):
     return matcher_builder.build_matcher(
-        text_format.Parse(text, target_assignment_pb2.Matcher()), 'here.matcher'
+        Section(text_format.Parse(text, target_assignment_pb2.Matcher()), 'here.matcher')
     )
 
 

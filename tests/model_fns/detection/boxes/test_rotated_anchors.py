@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import rotated, rotated_anchors
 from protos import anchors_pb2
 
@@ -13,7 +14,7 @@ QUARTER = math.pi / 2
 
 def generator_of(text):
     config = text_format.Parse(text, anchors_pb2.AnchorGenerator())
-    return rotated_anchors.build_anchor_generator(config, 'here')
+    return rotated_anchors.build_anchor_generator(Section(config, 'here'))
 
 
 GRID = """grid_anchor_generator {

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import axis_aligned, rotated, similarities
 from protos import target_assignment_pb2
 
@@ -21,7 +22,7 @@ def compare(kind, scores=None, **options):
     for name, value in options.items():
         setattr(message, name, value)
     with tf.Graph().as_default(), tf1.Session() as session:
-        similarity = similarities.build_similarity(config, 'here', axis_aligned)(
+        similarity = similarities.build_similarity(Section(config, 'here'), axis_aligned)(
             tf.constant(GROUNDTRUTH, tf.float32),
             tf.constant(ANCHORS, tf.float32),
             None if scores is None else tf.constant(scores, tf.float32),
@@ -64,8 +65,7 @@ def test_thresholded_iou_needs_scores():
 def test_an_empty_config():
     with pytest.raises(errors.ConfigError, match='^here.similarity: empty; expected one of ioa_'):
         similarities.build_similarity(
-            target_assignment_pb2.RegionSimilarityCalculator(),
-            'here.similarity',
+            Section(target_assignment_pb2.RegionSimilarityCalculator(), 'here.similarity'),
             axis_aligned,
         )
 
@@ -73,7 +73,7 @@ def test_an_empty_config():
 def test_rotated_boxes_within_an_angle():
     config = target_assignment_pb2.RegionSimilarityCalculator()
     config.iou_similarity.max_angle_difference = 0.5
-    similarity = similarities.build_similarity(config, 'here', rotated)
+    similarity = similarities.build_similarity(Section(config, 'here'), rotated)
     boxes = tf.constant([[[10.0, 10, 4, 8, 1.5]]])
     # Turned by 0.4, by 0.6, and to the other side of a right angle: 0.2 away.
     anchors = tf.constant([[10.0, 10, 4, 8, 1.1], [10, 10, 4, 8, 0.9], [10, 10, 4, 8, -1.4416]])

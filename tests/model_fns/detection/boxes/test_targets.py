@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import (
     anchors,
     axis_aligned,
@@ -242,9 +243,9 @@ def test_as_recorded(name):
     background = np.zeros([config.num_classes + 1], np.float32)
     background[0] = 0.0 if config.encode_background_as_zeros else 1.0
     assigner = targets.TargetAssigner(
-        similarities.build_similarity(config.similarity_calculator, '', axis_aligned),
-        matcher_builder.build_matcher(config.matcher, ''),
-        box_coders.build_box_coder(config.box_coder, ''),
+        similarities.build_similarity(Section(config.similarity_calculator), axis_aligned),
+        matcher_builder.build_matcher(Section(config.matcher)),
+        box_coders.build_box_coder(Section(config.box_coder)),
         config.negative_class_weight,
     )
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -269,7 +270,7 @@ def test_as_recorded(name):
 
 
 def _anchors(case):
-    generator = anchors.build_anchor_generator(case.config.anchor_generator, '')
+    generator = anchors.build_anchor_generator(Section(case.config.anchor_generator))
     grids = [
         tuple(case.arrays[f'infer/fm_{index}__shape'][1:3])
         for index in range(len(generator.anchors_per_location()))

@@ -5,6 +5,7 @@ import pytest
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import box_coders, rotated_coder
 from model_fns.detection.config_rules import checks
 from protos import box_coding_pb2
@@ -411,7 +412,7 @@ def test_a_detector_takes_no_other_type_of_checkpoints():
 def test_sizes_of_codes_are_those_of_the_coders(name):
     config = box_coding_pb2.BoxCoder(**{name: {}})
     build = rotated_coder if name.startswith('rotated') else box_coders
-    assert build.build_box_coder(config, 'here').code_size == checks._CODE_SIZES[name]
+    assert build.build_box_coder(Section(config, 'here')).code_size == checks._CODE_SIZES[name]
 
 
 @pytest.mark.parametrize('loss', ['weighted_sigmoid', 'quality_focal'])

@@ -5,6 +5,7 @@ import pytest
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.config import message_checks, support
+from estimator_lib.config.section import Section
 from model_fns.detection.config_rules import kinds
 from protos import ssd_pb2
 from tests import tiny_detection
@@ -13,7 +14,8 @@ from tests import tiny_detection
 def refused(text):
     config = config_lib.parse_pipeline_config(text, 'text')
     return {
-        problem.path: problem.text for problem in support.unsupported(kinds.SINGLE_SHOT, config)
+        problem.path: problem.text
+        for problem in support.unsupported(kinds.SINGLE_SHOT, Section(config))
     }
 
 
@@ -51,14 +53,14 @@ def test_parts_are_refused_with_their_path():
     part.feature_extractor.conv_hyperparams.group_norm.SetInParent()
     part.use_confidences_as_targets = True
     with pytest.raises(errors.ConfigError) as caught:
-        kinds.refuse(part, 'model.ssd')
+        kinds.refuse(Section(part, 'model.ssd'))
     assert str(caught.value).splitlines() == [
         'the pipeline config has 2 problems:',
         '  model.ssd.use_confidences_as_targets: not supported: targets are one-hot.',
         '  model.ssd.feature_extractor.conv_hyperparams.group_norm: not supported: use batch_norm, '
         'with train: false for small batches.',
     ]
-    kinds.refuse(ssd_pb2.Ssd(), 'model.ssd')
+    kinds.refuse(Section(ssd_pb2.Ssd(), 'model.ssd'))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def problems(text):
     config = config_lib.parse_pipeline_config(text, 'text')
     return {
         problem.path: problem.text
-        for problem in message_checks.check_parts(kinds.SINGLE_SHOT, config)
+        for problem in message_checks.check_parts(kinds.SINGLE_SHOT, Section(config))
     }
 
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection import detector
 from model_fns.detection.data import image_resizers
 from protos import image_resizer_pb2
@@ -21,7 +22,7 @@ WHERE = 'model.ssd.image_resizer'
 
 def resizer_of(text):
     config = text_format.Parse(text, image_resizer_pb2.ImageResizer())
-    return image_resizers.build_image_resizer(config, WHERE)
+    return image_resizers.build_image_resizer(Section(config, WHERE))
 
 
 def resize(text, image, masks=None, static=True):

@@ -4,6 +4,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.detections import calibration
 from protos import post_processing_pb2
 
@@ -20,7 +21,7 @@ def run(function, scores=SCORES, *arguments):
 
 def build(text, columns=3):
     config = text_format.Parse(text, post_processing_pb2.CalibrationConfig())
-    return calibration.build_calibration(config, 'calibration_config', columns)
+    return calibration.build_calibration(Section(config, 'calibration_config'), columns)
 
 
 def test_piecewise_linear_by_hand():

@@ -4,6 +4,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection import fields
 from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.detections import post_processing
@@ -27,7 +28,7 @@ NMS += 'max_total_detections: 4 %s}'
 def build(text='score_converter: SIGMOID', nms='', num_classes=2, background_column=True):
     config = text_format.Parse(f'{text} {NMS % nms}', post_processing_pb2.PostProcessing())
     return post_processing.build_post_processing(
-        config, 'here.post_processing', num_classes, axis_aligned, background_column
+        Section(config, 'here.post_processing'), num_classes, axis_aligned, background_column
     )
 
 
@@ -265,4 +266,4 @@ def test_what_cannot_be_is_refused(text, nms, message):
 def test_numbers_of_detections_that_cannot_be(text, message):
     config = text_format.Parse(text, post_processing_pb2.BatchNonMaxSuppression())
     with pytest.raises(errors.ConfigError, match=message):
-        post_processing.build_rules(config, 'nms', axis_aligned)
+        post_processing.build_rules(Section(config, 'nms'), axis_aligned)

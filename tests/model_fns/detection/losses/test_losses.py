@@ -4,6 +4,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import axis_aligned, rotated
 from model_fns.detection.losses import losses
 from protos import losses_pb2
@@ -168,12 +169,12 @@ class TestClassification:
 
 def build_classification(text):
     config = text_format.Parse(text, losses_pb2.ClassificationLoss())
-    return losses.build_classification_loss(config, 'here.classification_loss', 2)
+    return losses.build_classification_loss(Section(config, 'here.classification_loss'), 2)
 
 
 def build_localization(text):
     config = text_format.Parse(text, losses_pb2.LocalizationLoss())
-    return losses.build_localization_loss(config, 'here.localization_loss', axis_aligned)
+    return losses.build_localization_loss(Section(config, 'here.localization_loss'), axis_aligned)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_an_empty_localization_loss_is_refused():
 class TestGaussian:
     def build(self, text, family=rotated):
         config = text_format.Parse(text, losses_pb2.LocalizationLoss())
-        return losses.build_localization_loss(config, 'here', family)
+        return losses.build_localization_loss(Section(config, 'here'), family)
 
     def test_wasserstein_by_hand(self):
         # Circles of the standard deviation 1, 3 apart: 3 / (2 * 1).
@@ -286,9 +287,13 @@ def test_class_weights_multiply_the_loss_of_matched_anchors(kind, columns):
     logits, weights = random.normal(size=[1, 3, columns]), random.uniform(size=[1, 3, columns])
     # Anchors of class 1, of class 2 and of background.
     targets = np.eye(3)[[1, 2, 0]][np.newaxis, :, 3 - columns :]
-    plain = run(losses.build_classification_loss(config, 'here', 2), logits, targets, weights)
+    plain = run(
+        losses.build_classification_loss(Section(config, 'here'), 2), logits, targets, weights
+    )
     config.class_weights.extend([0.5, 3.0])
-    weighted = run(losses.build_classification_loss(config, 'here', 2), logits, targets, weights)
+    weighted = run(
+        losses.build_classification_loss(Section(config, 'here'), 2), logits, targets, weights
+    )
     factors = np.array([0.5, 3.0, 1.0]).reshape([1, 3] + [1] * (plain.ndim - 2))
     np.testing.assert_allclose(weighted, plain * factors, rtol=1e-5)
 
@@ -297,4 +302,4 @@ def test_a_weight_too_few_is_refused():
     text = 'weighted_sigmoid { } class_weights: 2'
     config = text_format.Parse(text, losses_pb2.ClassificationLoss())
     with pytest.raises(errors.ConfigError, match='here.class_weights: 1 numbers; expected one for'):
-        losses.build_classification_loss(config, 'here', 2)
+        losses.build_classification_loss(Section(config, 'here'), 2)

@@ -4,6 +4,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import targets
 from model_fns.detection.losses import mining
 from protos import losses_pb2
@@ -15,7 +16,7 @@ tf1 = tf.compat.v1
 def build(text):
     losses = {'weighted_sigmoid': {}}, {'weighted_smooth_l1': {}}
     config = losses_pb2.Loss(classification_loss=losses[0], localization_loss=losses[1])
-    return mining.build_reduction(text_format.Merge(text, config), 'model.ssd.loss')
+    return mining.build_reduction(Section(text_format.Merge(text, config), 'model.ssd.loss'))
 
 
 def assigned_of(matches, weights=None, columns=3):

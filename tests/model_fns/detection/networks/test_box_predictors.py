@@ -8,6 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection import generations
 from model_fns.detection.networks import box_predictors
@@ -276,7 +277,7 @@ HYPERPARAMS = """conv_hyperparams {
 def build(text, is_training=False, code_size=4, class_columns=3, **arguments):
     config = text_format.Parse(text, box_predictors_pb2.BoxPredictor())
     return box_predictors.build_box_predictor(
-        config, 'here.box_predictor', code_size, class_columns, is_training, **arguments
+        Section(config, 'here.box_predictor'), code_size, class_columns, is_training, **arguments
     )
 
 
@@ -400,7 +401,7 @@ def test_what_of_separable_convolutions_is_regularized(generation, field, regula
       }}
     }}"""
     config = text_format.Parse(text, box_predictors_pb2.BoxPredictor())
-    made = box_predictors.build_box_predictor(config, '', 4, 3, True, generation=generation)
+    made = box_predictors.build_box_predictor(Section(config), 4, 3, True, generation=generation)
     with tf.Graph().as_default(), tf1.Session() as session:
         made.predict([tf.zeros([1, *SIZES[0]])], [2])
         losses = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)

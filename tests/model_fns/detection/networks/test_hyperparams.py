@@ -7,6 +7,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection.networks import hyperparams
 from model_fns.layers import weights
@@ -19,7 +20,7 @@ INITIALIZER = 'initializer { truncated_normal_initializer { stddev: 0.5 } }'
 
 def build(text, is_training=True, **arguments):
     config = text_format.Parse(text, hyperparams_pb2.Hyperparams())
-    return hyperparams.build_layer_style(config, is_training, WHERE, **arguments)
+    return hyperparams.build_layer_style(Section(config, WHERE), is_training, **arguments)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from google.protobuf import text_format
 
+from estimator_lib.config.section import Section
 from model_fns.detection.boxes import anchors
 from protos import anchors_pb2
 from tests.vision_extras.recover import recovered
@@ -43,7 +44,7 @@ CASES = {
 @pytest.mark.parametrize('text, grids, counts, size', CASES.values(), ids=CASES)
 def test_config_is_found_again(text, grids, counts, size):
     config = text_format.Parse(text, anchors_pb2.AnchorGenerator())
-    boxes = anchors.build_anchor_generator(config, 'a').generate(grids, size)
+    boxes = anchors.build_anchor_generator(Section(config, 'a')).generate(grids, size)
     found = anchor_fitting.fit(centers(boxes), counts, size)
     assert recovered.flat(recovered.plain(recovered.with_defaults(found))) == recovered.flat(
         recovered.plain(recovered.with_defaults(config))
@@ -65,7 +66,7 @@ def test_anchors_of_no_generator_are_refused():
 def test_order_of_the_oldest_exporter_is_told_by_the_ratios():
     text, grids, counts, size = CASES['linear']
     config = text_format.Parse(text, anchors_pb2.AnchorGenerator())
-    boxes = centers(anchors.build_anchor_generator(config, 'a').generate(grids, size))
+    boxes = centers(anchors.build_anchor_generator(Section(config, 'a')).generate(grids, size))
     old, start = boxes.copy(), 0
     for (rows, columns), count in zip(grids, counts):
         cells = old[start : start + rows * columns * count].reshape(-1, count, 4)

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.config.section import Section
 from model_fns.detection.data import image_resizers
 from protos import image_resizer_pb2, pipeline_pb2
 from tests.vision_extras.recover import recovered
@@ -26,7 +27,7 @@ tf1 = tf.compat.v1
 )
 def test_resizer_is_found_again(text):
     config = text_format.Parse(text, image_resizer_pb2.ImageResizer())
-    resizer = image_resizers.build_image_resizer(config, 'image_resizer')
+    resizer = image_resizers.build_image_resizer(Section(config, 'image_resizer'))
     with tf.Graph().as_default() as graph:
         images = tf1.placeholder(tf.uint8, [1, None, None, 3], name='images')
         tf.identity(resizer.resize(images[0]).image[tf.newaxis], name='resized')

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.backbones import registry
 from model_fns.detection import generations
 from model_fns.detection.architectures.faster_rcnn import extractors, pyramid
@@ -253,7 +254,7 @@ def _fit(
     multiscale.anchor_scale = _short(float(scales[0]))
     multiscale.aspect_ratios.extend(map(_short, ratios))
     multiscale.scales_per_octave = max(1, count // len(ratios))
-    built = anchors.build_anchor_generator(config, 'first_stage_anchor_generator')
+    built = anchors.build_anchor_generator(Section(config, 'first_stage_anchor_generator'))
     if built.anchors_per_location()[0] == count:
         made = built.generate(grids, size)
         clipped = np.clip(made, 0, np.tile(np.asarray(size, np.float32), 2))

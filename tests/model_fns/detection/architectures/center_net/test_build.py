@@ -4,6 +4,7 @@ import pytest
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.detection.architectures.center_net import build
 from protos import center_net_pb2
 from tests.tiny_center_net import MODEL
@@ -37,7 +38,7 @@ def made(tmp_path):
         config = text_format.Parse(text, center_net_pb2.CenterNet())
         config.keypoint_label_map_path = str(path)
         text_format.Merge(extra, config)
-        return build.build_center_net(config, 'model.center_net')
+        return build.build_center_net(Section(config, 'model.center_net'))
 
     return make
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.backbones import registry, resnet_v2
 from model_fns.detection.architectures.center_net import extractors
 from model_fns.detection.networks.feature_extractors import general
@@ -21,7 +22,7 @@ def find(text, resizer='fixed_shape_resizer { height: 64 width: 96 }'):
     config = text_format.Parse(
         f'feature_extractor {{ {text} }} image_resizer {{ {resizer} }}', center_net_pb2.CenterNet()
     )
-    return extractors.find(config.feature_extractor, config.image_resizer, 'model')
+    return extractors.find(Section(config, 'model'))
 
 
 def built(extractor, is_training=False, size=(32, 64)):

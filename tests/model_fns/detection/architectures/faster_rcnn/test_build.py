@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import build, model
@@ -37,7 +38,7 @@ def side_inputs_of(made, config):
 
 
 def variables_of(config, size=(96, 128)):
-    made = build.build_faster_rcnn(config, WHERE)
+    made = build.build_faster_rcnn(Section(config, WHERE))
     with tf.Graph().as_default():
         images = tf1.placeholder(tf.float32, [1, *size, 3])
         made.predict(images, None, None, True, side_inputs_of(made, config))
@@ -65,7 +66,7 @@ def test_variables_are_the_published_ones(name, shared):
     expected = json.loads((shared / 'spec' / 'variables' / f'{name}.json').read_text())
     config = configs()[f'tf1/{name}'].model.faster_rcnn
     config.clip_anchors_to_image = True  # the graph is built for a smaller image
-    made = build.build_faster_rcnn(config, WHERE)
+    made = build.build_faster_rcnn(Section(config, WHERE))
     assert variables_of(config) == {
         name: [shape, trained] for name, shape, trained in expected['variables']
     }
@@ -135,7 +136,7 @@ def test_anchors_that_all_reach_over_the_image():
 
 def test_a_two_stage_detector_is_not_quantized():
     with pytest.raises(errors.ConfigError, match='^graph_rewriter: two-stage detectors are not'):
-        build.build_faster_rcnn(config_of().faster_rcnn, WHERE, layers.Quantization())
+        build.build_faster_rcnn(Section(config_of().faster_rcnn, WHERE), layers.Quantization())
 
 
 def test_aligned_crops_have_the_strides_of_their_maps():

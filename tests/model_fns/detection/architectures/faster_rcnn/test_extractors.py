@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.backbones import registry
 from model_fns.detection.architectures.faster_rcnn import extractors
@@ -89,7 +90,7 @@ def test_the_inception_resnet_of_tensorflow_2_has_one_stride():
         type='faster_rcnn_inception_resnet_v2_keras', first_stage_features_stride=8
     )
     with pytest.raises(errors.ConfigError, match='stride: 8; expected 16'):
-        extractors.find(config, 'here')
+        extractors.find(Section(config, 'here'))
 
 
 def test_the_resnets_of_tensorflow_2_stride_in_both_stages_and_have_nothing_in_vain():
@@ -106,7 +107,7 @@ def test_the_resnets_of_tensorflow_2_stride_in_both_stages_and_have_nothing_in_v
 
 def test_a_pyramid_has_maps_of_its_levels_and_layers_of_boxes():
     config = config_lib.parse_pipeline_config(tiny_two_stage.PYRAMID.format(stages=2), 'text')
-    made = extractors.find(config.model.faster_rcnn.feature_extractor, 'here')
+    made = extractors.find(Section(config).child('model.faster_rcnn.feature_extractor'))
     with tf.Graph().as_default() as graph:
         images = tf1.placeholder(tf.float32, [1, 100, 130, 3])
         maps = made.features(images, 16, is_training=True, trains_batch_norm=False)
@@ -134,7 +135,7 @@ def test_a_pyramid_of_mobilenet_has_level_2_too():
     )
     text = tiny_two_stage.PYRAMID.format(stages=2)
     config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
-    made = extractors.find(config.model.faster_rcnn.feature_extractor, 'here')
+    made = extractors.find(Section(config).child('model.faster_rcnn.feature_extractor'))
     with tf.Graph().as_default():
         maps = made.features(tf1.placeholder(tf.float32, [1, 96, 128, 3]), 16, False, False)
         names = {variable.op.name for variable in tf1.global_variables()}

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import config as config_lib
+from estimator_lib.config.section import Section
 from estimator_lib.registry import Registry
 from model_fns import layers
 from model_fns.detection import fields
@@ -217,7 +218,7 @@ def build_toy(config):
     kinds.add(config.feature_extractor.type, below)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(extractors, 'EXTRACTORS', kinds)
-        return build.build_faster_rcnn(config, 'model.faster_rcnn')
+        return build.build_faster_rcnn(Section(config, 'model.faster_rcnn'))
 
 
 def predict(detector, is_training, batch=2, true_shapes=None):

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.detection import fields
 from model_fns.detection.architectures.faster_rcnn import model, second_stage
@@ -130,7 +131,7 @@ class TestLosses:
     )
     def test_kinds_of_classification(self, kind, index):
         config = text_format.Parse(kind, losses_pb2.ClassificationLoss())
-        loss = losses.build_classification_loss(config, 'here', 2)
+        loss = losses.build_classification_loss(Section(config, 'here'), 2)
         _, classification = losses_of(box_losses(classification=loss))
         expected = oracles.case('second_stage_classification_kinds')['losses'][index]
         np.testing.assert_allclose(classification, expected, rtol=1e-5)
@@ -196,7 +197,7 @@ def test_post_processing(variant, codes, text):
     windows = tf.constant(np.concatenate([np.zeros_like(true), true], 1))
     config = text_format.Parse(POST_PROCESSING % text, post_processing_pb2.PostProcessing())
     processor = post_processing.build_post_processing(
-        config, 'here', 3, axis_aligned, change_frame=True
+        Section(config, 'here'), 3, axis_aligned, change_frame=True
     )
     proposals = tf.constant(inputs['proposals'])[:, :, tf.newaxis]
     boxes = model.CODER.decode(tf.constant(inputs[codes].reshape([2, 4, -1, 4])), proposals)

@@ -3,6 +3,7 @@
 import pytest
 import tensorflow as tf
 
+from estimator_lib.config.section import Section
 from model_fns.detection.architectures.ssd import build as ssd_build
 from tests.model_fns.backbones import recorded_backbones
 from tests.test_readme import extractor_config
@@ -17,7 +18,7 @@ def test_maps_and_variables():
     config.feature_extractor.num_layers = 6
     config.feature_extractor.ClearField('fpn')
     config.feature_extractor.depth_multiplier = 1.0
-    model = ssd_build.build_ssd(config, 'model.ssd')
+    model = ssd_build.build_ssd(Section(config, 'model.ssd'))
     with tf.Graph().as_default():
         made = model._build_extractor(False)
         maps = made.extract(tf1.placeholder(tf.float32, [1, 64, 96, 3]))

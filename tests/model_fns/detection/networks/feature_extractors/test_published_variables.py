@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from estimator_lib.config.section import Section
 from model_fns.detection import generations
 from model_fns.detection.networks.feature_extractors import extractor
 from protos import pipeline_pb2, ssd_pb2
@@ -145,12 +146,12 @@ def _of_other_networks():
 def test_keras_types_are_of_the_second_generation(path):
     config = _read(path).model.ssd.feature_extractor
     assert config.type.endswith('_keras')
-    made = extractor.build_feature_extractor(config, is_training=True)
+    made = extractor.build_feature_extractor(Section(config), is_training=True)
     assert made.settings.generation is generations.SECOND
     assert made.scope == 'KerasFeatureExtractor'
     if 'efficientnet' in config.type:
         return  # There are none of the first.
     config.type = config.type[: -len('_keras')]
-    counterpart = extractor.build_feature_extractor(config, is_training=True)
+    counterpart = extractor.build_feature_extractor(Section(config), is_training=True)
     assert type(made) is type(counterpart) and made.backbone_scope == counterpart.backbone_scope
     assert counterpart.scope == 'FeatureExtractor'
