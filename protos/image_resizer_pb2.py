@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/image_resizer.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xbb\x03\n\x0cImageResizer\x12T\n\x19keep_aspect_ratio_resizer\x18\x01 \x01(\x0b\x32/.vision_model_fns.protos.KeepAspectRatioResizerH\x00\x12I\n\x13\x66ixed_shape_resizer\x18\x02 \x01(\x0b\x32*.vision_model_fns.protos.FixedShapeResizerH\x00\x12\x44\n\x10identity_resizer\x18\x03 \x01(\x0b\x32(.vision_model_fns.protos.IdentityResizerH\x00\x12U\n\x19\x63onditional_shape_resizer\x18\x04 \x01(\x0b\x32\x30.vision_model_fns.protos.ConditionalShapeResizerH\x00\x12P\n\x17pad_to_multiple_resizer\x18\x05 \x01(\x0b\x32-.vision_model_fns.protos.PadToMultipleResizerH\x00\x42\x1b\n\x13image_resizer_oneof\x12\x04\x90\xf6\x18\x01\"\x11\n\x0fIdentityResizer\"\xaf\x02\n\x16KeepAspectRatioResizer\x12\x39\n\rmin_dimension\x18\x01 \x01(\x05:\x03\x36\x30\x30\x42\x1d\x92\xf6\x18\x19\r\x00\x00\x80?\x15\x00@\x1c\x46*\rmax_dimension\x12+\n\rmax_dimension\x18\x02 \x01(\x05:\x04\x31\x30\x32\x34\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\x44\n\rresize_method\x18\x03 \x01(\x0e\x32#.vision_model_fns.protos.ResizeType:\x08\x42ILINEAR\x12#\n\x14pad_to_max_dimension\x18\x04 \x01(\x08:\x05\x66\x61lse\x12#\n\x14\x63onvert_to_grayscale\x18\x05 \x01(\x08:\x05\x66\x61lse\x12\x1d\n\x15per_channel_pad_value\x18\x06 \x03(\x02\"\xc7\x01\n\x11\x46ixedShapeResizer\x12#\n\x06height\x18\x01 \x01(\x05:\x03\x33\x30\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\"\n\x05width\x18\x02 \x01(\x05:\x03\x33\x30\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\x44\n\rresize_method\x18\x03 \x01(\x0e\x32#.vision_model_fns.protos.ResizeType:\x08\x42ILINEAR\x12#\n\x14\x63onvert_to_grayscale\x18\x04 \x01(\x08:\x05\x66\x61lse\"\xc9\x02\n\x17\x43onditionalShapeResizer\x12\\\n\tcondition\x18\x01 \x01(\x0e\x32@.vision_model_fns.protos.ConditionalShapeResizer.ResizeCondition:\x07GREATER\x12+\n\x0esize_threshold\x18\x02 \x01(\x05:\x03\x33\x30\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\x44\n\rresize_method\x18\x03 \x01(\x0e\x32#.vision_model_fns.protos.ResizeType:\x08\x42ILINEAR\x12#\n\x14\x63onvert_to_grayscale\x18\x04 \x01(\x08:\x05\x66\x61lse\"8\n\x0fResizeCondition\x12\x0b\n\x07INVALID\x10\x00\x12\x0b\n\x07GREATER\x10\x01\x12\x0b\n\x07SMALLER\x10\x02\"`\n\x14PadToMultipleResizer\x12#\n\x08multiple\x18\x01 \x01(\x05:\x01\x31\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12#\n\x14\x63onvert_to_grayscale\x18\x04 \x01(\x08:\x05\x66\x61lse*G\n\nResizeType\x12\x0c\n\x08\x42ILINEAR\x10\x00\x12\x14\n\x10NEAREST_NEIGHBOR\x10\x01\x12\x0b\n\x07\x42ICUBIC\x10\x02\x12\x08\n\x04\x41REA\x10\x03')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aprotos/image_resizer.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xbb\x03\n\x0cImageResizer\x12T\n\x19keep_aspect_ratio_resizer\x18\x01 \x01(\x0b\x32/.vision_model_fns.protos.KeepAspectRatioResizerH\x00\x12I\n\x13\x66ixed_shape_resizer\x18\x02 \x01(\x0b\x32*.vision_model_fns.protos.FixedShapeResizerH\x00\x12\x44\n\x10identity_resizer\x18\x03 \x01(\x0b\x32(.vision_model_fns.protos.IdentityResizerH\x00\x12U\n\x19\x63onditional_shape_resizer\x18\x04 \x01(\x0b\x32\x30.vision_model_fns.protos.ConditionalShapeResizerH\x00\x12P\n\x17pad_to_multiple_resizer\x18\x05 \x01(\x0b\x32-.vision_model_fns.protos.PadToMultipleResizerH\x00\x42\x1b\n\x13image_resizer_oneof\x12\x04\x90\xf6\x18\x01\"\x11\n\x0fIdentityResizer\"\xb8\x02\n\x16KeepAspectRatioResizer\x12\x39\n\rmin_dimension\x18\x01 \x01(\x05:\x03\x36\x30\x30\x42\x1d\x92\xf6\x18\x19\r\x00\x00\x80?\x15\x00@\x1c\x46*\rmax_dimension\x12+\n\rmax_dimension\x18\x02 \x01(\x05:\x04\x31\x30\x32\x34\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\x44\n\rresize_method\x18\x03 \x01(\x0e\x32#.vision_model_fns.protos.ResizeType:\x08\x42ILINEAR\x12#\n\x14pad_to_max_dimension\x18\x04 \x01(\x08:\x05\x66\x61lse\x12#\n\x14\x63onvert_to_grayscale\x18\x05 \x01(\x08:\x05\x66\x61lse\x12&\n\x15per_channel_pad_value\x18\x06 \x03(\x02\x42\x07\x92\xf6\x18\x03\x80\x01\x03\"\xc7\x01\n\x11\x46ixedShapeResizer\x12#\n\x06height\x18\x01 \x01(\x05:\x03\x33\x30\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\"\n\x05width\x18\x02 \x01(\x05:\x03\x33\x30\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\x44\n\rresize_method\x18\x03 \x01(\x0e\x32#.vision_model_fns.protos.ResizeType:\x08\x42ILINEAR\x12#\n\x14\x63onvert_to_grayscale\x18\x04 \x01(\x08:\x05\x66\x61lse\"\xc9\x02\n\x17\x43onditionalShapeResizer\x12\\\n\tcondition\x18\x01 \x01(\x0e\x32@.vision_model_fns.protos.ConditionalShapeResizer.ResizeCondition:\x07GREATER\x12+\n\x0esize_threshold\x18\x02 \x01(\x05:\x03\x33\x30\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12\x44\n\rresize_method\x18\x03 \x01(\x0e\x32#.vision_model_fns.protos.ResizeType:\x08\x42ILINEAR\x12#\n\x14\x63onvert_to_grayscale\x18\x04 \x01(\x08:\x05\x66\x61lse\"8\n\x0fResizeCondition\x12\x0b\n\x07INVALID\x10\x00\x12\x0b\n\x07GREATER\x10\x01\x12\x0b\n\x07SMALLER\x10\x02\"`\n\x14PadToMultipleResizer\x12#\n\x08multiple\x18\x01 \x01(\x05:\x01\x31\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00@\x1c\x46\x12#\n\x14\x63onvert_to_grayscale\x18\x04 \x01(\x08:\x05\x66\x61lse*G\n\nResizeType\x12\x0c\n\x08\x42ILINEAR\x10\x00\x12\x14\n\x10NEAREST_NEIGHBOR\x10\x01\x12\x0b\n\x07\x42ICUBIC\x10\x02\x12\x08\n\x04\x41REA\x10\x03')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -28,6 +28,8 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_KEEPASPECTRATIORESIZER'].fields_by_name['min_dimension']._serialized_options = b'\222\366\030\031\r\000\000\200?\025\000@\034F*\rmax_dimension'
   _globals['_KEEPASPECTRATIORESIZER'].fields_by_name['max_dimension']._options = None
   _globals['_KEEPASPECTRATIORESIZER'].fields_by_name['max_dimension']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
+  _globals['_KEEPASPECTRATIORESIZER'].fields_by_name['per_channel_pad_value']._options = None
+  _globals['_KEEPASPECTRATIORESIZER'].fields_by_name['per_channel_pad_value']._serialized_options = b'\222\366\030\003\200\001\003'
   _globals['_FIXEDSHAPERESIZER'].fields_by_name['height']._options = None
   _globals['_FIXEDSHAPERESIZER'].fields_by_name['height']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
   _globals['_FIXEDSHAPERESIZER'].fields_by_name['width']._options = None
@@ -36,20 +38,20 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_CONDITIONALSHAPERESIZER'].fields_by_name['size_threshold']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
   _globals['_PADTOMULTIPLERESIZER'].fields_by_name['multiple']._options = None
   _globals['_PADTOMULTIPLERESIZER'].fields_by_name['multiple']._serialized_options = b'\222\366\030\n\r\000\000\200?\025\000@\034F'
-  _globals['_RESIZETYPE']._serialized_start=1478
-  _globals['_RESIZETYPE']._serialized_end=1549
+  _globals['_RESIZETYPE']._serialized_start=1487
+  _globals['_RESIZETYPE']._serialized_end=1558
   _globals['_IMAGERESIZER']._serialized_start=76
   _globals['_IMAGERESIZER']._serialized_end=519
   _globals['_IDENTITYRESIZER']._serialized_start=521
   _globals['_IDENTITYRESIZER']._serialized_end=538
   _globals['_KEEPASPECTRATIORESIZER']._serialized_start=541
-  _globals['_KEEPASPECTRATIORESIZER']._serialized_end=844
-  _globals['_FIXEDSHAPERESIZER']._serialized_start=847
-  _globals['_FIXEDSHAPERESIZER']._serialized_end=1046
-  _globals['_CONDITIONALSHAPERESIZER']._serialized_start=1049
-  _globals['_CONDITIONALSHAPERESIZER']._serialized_end=1378
-  _globals['_CONDITIONALSHAPERESIZER_RESIZECONDITION']._serialized_start=1322
-  _globals['_CONDITIONALSHAPERESIZER_RESIZECONDITION']._serialized_end=1378
-  _globals['_PADTOMULTIPLERESIZER']._serialized_start=1380
-  _globals['_PADTOMULTIPLERESIZER']._serialized_end=1476
+  _globals['_KEEPASPECTRATIORESIZER']._serialized_end=853
+  _globals['_FIXEDSHAPERESIZER']._serialized_start=856
+  _globals['_FIXEDSHAPERESIZER']._serialized_end=1055
+  _globals['_CONDITIONALSHAPERESIZER']._serialized_start=1058
+  _globals['_CONDITIONALSHAPERESIZER']._serialized_end=1387
+  _globals['_CONDITIONALSHAPERESIZER_RESIZECONDITION']._serialized_start=1331
+  _globals['_CONDITIONALSHAPERESIZER_RESIZECONDITION']._serialized_end=1387
+  _globals['_PADTOMULTIPLERESIZER']._serialized_start=1389
+  _globals['_PADTOMULTIPLERESIZER']._serialized_end=1485
 # @@protoc_insertion_point(module_scope)

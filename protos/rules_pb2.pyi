@@ -39,7 +39,7 @@ NEEDED_FIELD_NUMBER: _ClassVar[int]
 needed: _descriptor.FieldDescriptor
 
 class Rule(_message.Message):
-    __slots__ = ("min", "max", "more_than", "less_than", "not_above", "required", "requires", "ignored", "unsupported", "values", "only_for", "shared", "in_steps")
+    __slots__ = ("min", "max", "more_than", "less_than", "not_above", "required", "requires", "ignored", "unsupported", "values", "only_for", "shared", "in_steps", "needs", "excludes", "entries", "one_for_each")
     MIN_FIELD_NUMBER: _ClassVar[int]
     MAX_FIELD_NUMBER: _ClassVar[int]
     MORE_THAN_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,10 @@ class Rule(_message.Message):
     ONLY_FOR_FIELD_NUMBER: _ClassVar[int]
     SHARED_FIELD_NUMBER: _ClassVar[int]
     IN_STEPS_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_FIELD_NUMBER: _ClassVar[int]
+    EXCLUDES_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    ONE_FOR_EACH_FIELD_NUMBER: _ClassVar[int]
     min: float
     max: float
     more_than: float
@@ -66,4 +70,8 @@ class Rule(_message.Message):
     only_for: str
     shared: SharedRule
     in_steps: str
-    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., more_than: _Optional[float] = ..., less_than: _Optional[float] = ..., not_above: _Optional[str] = ..., required: bool = ..., requires: _Optional[str] = ..., ignored: _Optional[str] = ..., unsupported: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., only_for: _Optional[str] = ..., shared: _Optional[_Union[SharedRule, str]] = ..., in_steps: _Optional[str] = ...) -> None: ...
+    needs: _containers.RepeatedScalarFieldContainer[str]
+    excludes: _containers.RepeatedScalarFieldContainer[str]
+    entries: int
+    one_for_each: str
+    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., more_than: _Optional[float] = ..., less_than: _Optional[float] = ..., not_above: _Optional[str] = ..., required: bool = ..., requires: _Optional[str] = ..., ignored: _Optional[str] = ..., unsupported: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., only_for: _Optional[str] = ..., shared: _Optional[_Union[SharedRule, str]] = ..., in_steps: _Optional[str] = ..., needs: _Optional[_Iterable[str]] = ..., excludes: _Optional[_Iterable[str]] = ..., entries: _Optional[int] = ..., one_for_each: _Optional[str] = ...) -> None: ...

@@ -301,8 +301,14 @@ def _describe_rule(rule: rules_pb2.Rule) -> str:
         parts.append(str(allowed))
     if rule.not_above:
         parts.append(f'at most `{rule.not_above}`')
+    if rule.entries:
+        parts.append(f'{rule.entries} entries, or none')
+    if rule.one_for_each:
+        parts.append(f'one for each of `{rule.one_for_each}`')
     if rule.requires:
         parts.append(f'no effect without `{rule.requires}`')
+    parts.extend(f'needs `{condition}`' for condition in rule.needs)
+    parts.extend(f'excludes `{condition}`' for condition in rule.excludes)
     models = ', '.join(f'`{word}`' for word in rule.only_for.split())
     others = ''
     if models:

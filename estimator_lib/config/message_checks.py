@@ -10,7 +10,7 @@ from google.protobuf import descriptor as descriptor_lib
 from google.protobuf import message as message_lib
 
 from estimator_lib import errors
-from estimator_lib.config import schema, support
+from estimator_lib.config import requirements, schema, support
 from estimator_lib.config.rules import ConfigRules, Field, Problem
 from estimator_lib.config.section import Section
 from protos import field_rules
@@ -57,7 +57,7 @@ def find_problems(rules: ConfigRules, section: Section[message_lib.Message]) -> 
 
 
 def check_parts(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
-    """Check the messages that are set in a config for missing fields and numbers out of order.
+    """Check the messages that are set in a config for fields that do not go together.
 
     Args:
         rules: the rules of the task.
@@ -66,9 +66,11 @@ def check_parts(rules: ConfigRules, section: Section[message_lib.Message]) -> It
     Yields:
         The problems.
     """
+    yield from requirements.violated(rules, section)
     for part in support.set_messages(rules, section):
         message = part.message
         yield from _missing(rules, part)
+        yield from _wrong_lengths(part)
         for oneof in _must_choose(message.DESCRIPTOR):
             if message.WhichOneof(oneof.name) is None:
                 yield part.problem('', f'empty; expected one of: {_members(rules, oneof)}.')
@@ -77,6 +79,18 @@ def check_parts(rules: ConfigRules, section: Section[message_lib.Message]) -> It
             low, high = getattr(message, field.name), getattr(message, other)
             if low > high and rules.is_supported(field):
                 yield part.problem(field.name, expected=f'at most {high:g}, {other}')
+
+
+def _wrong_lengths(section: Section[message_lib.Message]) -> Iterator[Problem]:
+    for field, values in section.message.ListFields():
+        rule = field_rules.get_rule(field)
+        if rule.entries and len(values) != rule.entries:
+            yield section.problem(field.name, expected=f'{rule.entries}, or none')
+        if rule.one_for_each:
+            count = len(getattr(section.message, rule.one_for_each))
+            if count and len(values) != count:
+                expected = f'{count}, one for each of {rule.one_for_each}'
+                yield section.problem(field.name, expected=expected)
 
 
 def _missing(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:

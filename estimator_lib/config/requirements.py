@@ -1,4 +1,4 @@
-"""Checks of `requires` rules: fields that have an effect only together with another field.
+"""Checks of the rules `requires`, `needs` and `excludes`: fields that depend on other fields.
 
 A condition names a field, either of the same message or by its path in the whole config, and the
 value that it must have.
@@ -18,7 +18,7 @@ from typing import Iterator, NamedTuple, Tuple
 from google.protobuf import message as message_lib
 
 from estimator_lib.config import schema, support
-from estimator_lib.config.rules import ConfigRules, PipelineConfig
+from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
 from estimator_lib.config.section import Section
 from protos import field_rules
 
@@ -56,11 +56,51 @@ def unmet(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
             text = field_rules.get_rule(field).requires
             if not text or not rules.is_supported(field):
                 continue
-            conditions = [_parse(part) for part in text.split(_OR)]
-            is_met = any(_is_met(each, message, config) for each in conditions)
-            if not is_met and not support.is_default(field, value):
-                needed = _OR.join(_described(each, message, config) for each in conditions)
+            needed = _find_unmet(text, message, config)
+            if needed and not support.is_default(field, value):
                 yield f'{part.at(field.name)} has no effect without {needed}.'
+
+
+def violated(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
+    """Yield a problem for each field that is set without what it needs, or with what it excludes.
+
+    Args:
+        rules: the rules of the task.
+        section: a pipeline config, or a part of one.
+    """
+    for part in support.set_messages(rules, section):
+        message = part.message
+        for field, value in message.ListFields():
+            rule = field_rules.get_rule(field)
+            if not (rule.needs or rule.excludes) or support.is_default(field, value):
+                continue
+            if not rules.is_supported(field):
+                continue
+            for text in rule.needs:
+                needed = _find_unmet(text, message, message)
+                if needed:
+                    yield part.problem(field.name, f'it needs {needed}.')
+            for text in rule.excludes:
+                if not _find_unmet(text, message, message):
+                    yield part.problem(field.name, f'it excludes {_excluded(text, message)}.')
+
+
+def _find_unmet(text: str, message: message_lib.Message, config: message_lib.Message) -> str:
+    """Describe the conditions of which none is met; empty if one is."""
+    conditions = [_parse(part) for part in text.split(_OR)]
+    if any(_is_met(each, message, config) for each in conditions):
+        return ''
+    return _OR.join(_described(each, message, config) for each in conditions)
+
+
+def _excluded(text: str, message: message_lib.Message) -> str:
+    """Describe what a field excludes, and what to do."""
+    condition = _parse(text)
+    if condition.values or condition.sign:
+        return _described(condition, message, message)
+    owner, name = _owner(condition.path, message, message)
+    is_switch = isinstance(getattr(owner, name), bool)
+    return f'{text}; expected {text}: false' if is_switch else f'{text}; set one'
 
 
 def _parse(text: str) -> _Condition:
@@ -73,7 +113,7 @@ def _parse(text: str) -> _Condition:
 
 
 def _owner(
-    path: str, message: message_lib.Message, config: PipelineConfig
+    path: str, message: message_lib.Message, config: message_lib.Message
 ) -> Tuple[message_lib.Message, str]:
     """Return the message that has the field of a condition, and the name of the field."""
     *parents, name = path.split('.')
@@ -84,7 +124,9 @@ def _owner(
     return owner, name
 
 
-def _is_met(condition: _Condition, message: message_lib.Message, config: PipelineConfig) -> bool:
+def _is_met(
+    condition: _Condition, message: message_lib.Message, config: message_lib.Message
+) -> bool:
     owner, name = _owner(condition.path, message, config)
     field, value = owner.DESCRIPTOR.fields_by_name[name], getattr(owner, name)
     if condition.sign:
@@ -97,7 +139,9 @@ def _is_met(condition: _Condition, message: message_lib.Message, config: Pipelin
     return bool(value)
 
 
-def _described(condition: _Condition, message: message_lib.Message, config: PipelineConfig) -> str:
+def _described(
+    condition: _Condition, message: message_lib.Message, config: message_lib.Message
+) -> str:
     if condition.values:
         return f'{condition.path}: {_OR.join(condition.values)}'
     if not condition.sign:
@@ -105,5 +149,6 @@ def _described(condition: _Condition, message: message_lib.Message, config: Pipe
     owner, name = _owner(condition.path, message, config)
     _, than, of_entries = _COMPARE[condition.sign]
     if schema.is_repeated(owner.DESCRIPTOR.fields_by_name[name]):
-        return f'{of_entries} {condition.bound:g} entry in {condition.path}'
+        entries = 'entry' if condition.bound == 1 else 'entries'
+        return f'{of_entries} {condition.bound:g} {entries} in {condition.path}'
     return f'{condition.path} {than} {condition.bound:g}'

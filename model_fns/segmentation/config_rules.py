@@ -5,40 +5,35 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
+from estimator_lib.config.section import Section
 from model_fns import checkpoint_scopes, config_rules
 from model_fns.segmentation.data import presets
 from model_fns.segmentation.networks import backbones
 
 
 def _problems(config: PipelineConfig) -> Iterator[Problem]:
-    where, model = 'model.segmentation', config.model.segmentation
+    section = Section(config).child('model.segmentation')
+    model = section.message
     if model.backbone.name:
         yield from find_build_problems(backbones.get_backbone, model.backbone.name)
     else:
-        yield Problem(
-            f'{where}.backbone.name',
+        yield section.problem(
+            'backbone.name',
             'not set; expected the name of a network, like "mobilenet_v2".',
         )
     yield from find_build_problems(presets.from_config, model)
     if len(model.image_pyramid) > 1 and config.graph_rewriter.HasField('quantization'):
         yield Problem(
             'graph_rewriter.quantization',
-            f'the {len(model.image_pyramid)} scales of {where}.image_pyramid would have one range '
-            'between them; expected one scale.',
-        )
-    both = model.HasField('instance_center') and model.HasField('offset')
-    if model.HasField('instance_grouping') and not both:
-        yield Problem(
-            f'{where}.instance_grouping',
-            'instances are found with an instance_center and an offset head; expected both of '
-            'them.',
+            f'the {len(model.image_pyramid)} scales of {section.at("image_pyramid")} would have '
+            'one range between them; expected one scale.',
         )
     # Modes that do not evaluate get a config without these sections.
     evaluates = config.HasField('eval_config') or config.eval_input_reader
     has_folder = bool(config.eval_config.visualization_export_dir)
     if model.evaluation.save_raw_predictions and evaluates and not has_folder:
-        yield Problem(
-            f'{where}.evaluation.save_raw_predictions',
+        yield section.problem(
+            'evaluation.save_raw_predictions',
             'the files are written beside the pictures, and eval_config.visualization_export_dir '
             'is not set; expected a folder.',
         )

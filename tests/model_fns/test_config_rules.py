@@ -90,12 +90,17 @@ def test_tables_of_tasks_are_about_what_there_is(kind):
 
 def test_conditions_of_fields_name_fields_and_values_of_the_schema():
     config = pipeline_pb2.TrainEvalPipelineConfig()
-    conditions = {name: field_rules.get_rule(field).requires for name, field in FIELDS.items()}
-    for name, condition in conditions.items():
-        if condition:
-            owner = message_factory.GetMessageClass(FIELDS[name].containing_type)()
+    count = 0
+    for field in FIELDS.values():
+        rule = field_rules.get_rule(field)
+        owner = message_factory.GetMessageClass(field.containing_type)()
+        for condition in filter(None, [rule.requires]):
             condition_names.check_names(condition, owner, config)
-    assert sum(map(bool, conditions.values())) > 30
+            count += 1
+        for condition in [*rule.needs, *rule.excludes]:
+            condition_names.check_names(condition, owner, owner)
+            count += 1
+    assert count > 60
 
 
 # Their fields are read all at once, by the names that the schema gives them.

@@ -92,13 +92,7 @@ def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
 
 
 def _problems(section: Section[_Config]) -> Iterator[Problem]:
-    extractor = section.child('feature_extractor')
-    for field in ('channel_means', 'channel_stds'):
-        if len(getattr(extractor.message, field)) not in (0, 3):
-            yield extractor.problem(field, expected='3, or none')
-    yield from checks.resizer_problems(section.child('image_resizer'))
     yield from _check_cell_loss(section.child('object_detection_task.localization_loss'))
-    yield from _heads(section)
     yield from _keypoints(section)
     if section.message.HasField('post_processing'):
         yield from _suppression(section.child('post_processing'))
@@ -110,29 +104,8 @@ def _check_cell_loss(section: Section[losses_pb2.LocalizationLoss]) -> Iterator[
         yield section.problem(kind, f'not for single cells; expected {" or ".join(_OF_CELLS)}.')
 
 
-def _heads(section: Section[_Config]) -> Iterator[Problem]:
-    """Check that the lists of a head have a value for each convolution."""
-    heads = [
-        section.child('object_center_params.center_head_params'),
-        section.child('object_detection_task.scale_head_params'),
-        section.child('object_detection_task.offset_head_params'),
-    ]
-    for task in section.children('keypoint_estimation_task'):
-        for name in ('heatmap_head_params', 'offset_head_params', 'regress_head_params'):
-            heads.append(task.child(name))
-    for head in heads:
-        filters, kernels = len(head.message.num_filters), len(head.message.kernel_sizes)
-        if filters and kernels and filters != kernels:
-            yield head.problem('kernel_sizes', expected=f'{filters}, one for each of num_filters')
-
-
 def _keypoints(section: Section[_Config]) -> Iterator[Problem]:
     tasks = section.children('keypoint_estimation_task')
-    if tasks and not section.message.keypoint_label_map_path:
-        yield section.problem(
-            'keypoint_label_map_path',
-            'missing; expected a label map with the keypoints of the classes.',
-        )
     for field in ('task_name', 'keypoint_class_name'):
         values = [getattr(task.message, field) for task in tasks]
         for index, value in enumerate(values):

@@ -14,9 +14,7 @@ from protos import (
     box_coding_pb2,
     box_predictors_pb2,
     feature_pyramids_pb2,
-    image_resizer_pb2,
     input_reader_pb2,
-    losses_pb2,
     post_processing_pb2,
     ssd_pb2,
     target_assignment_pb2,
@@ -65,11 +63,9 @@ _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Check `model.ssd` beyond single fields."""
     model = Section(pipeline).child('model.ssd')
-    yield from resizer_problems(model.child('image_resizer'))
     yield from _matcher(model)
     yield from _anchors(model)
     yield from _predictor(model)
-    yield from loss_problems(model.child('loss'))
     yield from post_processing_problems(model.child('post_processing'))
 
 
@@ -170,14 +166,6 @@ def readers(pipeline: PipelineConfig) -> Iterator[Section[input_reader_pb2.Input
     yield from Section(pipeline).children('eval_input_reader')
 
 
-def resizer_problems(section: Section[image_resizer_pb2.ImageResizer]) -> Iterator[Problem]:
-    """Check that the padding has a value for each channel."""
-    values = section.message.keep_aspect_ratio_resizer.per_channel_pad_value
-    if len(values) not in (0, 3):  # padding is converted to gray with the image
-        field = 'keep_aspect_ratio_resizer.per_channel_pad_value'
-        yield section.problem(field, expected='3, or none')
-
-
 def _matcher(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
     yield from matcher_problems(model.child('matcher'))
     config, chosen = model.message, model.child('matcher.argmax_matcher')
@@ -245,10 +233,6 @@ def anchor_problems(section: Section[anchors_pb2.AnchorGenerator]) -> Iterator[P
         )
     if section.message.HasField('ssd_anchor_generator'):
         yield from _ssd_anchors(section.child('ssd_anchor_generator'))
-    for grid in section.children('flexible_grid_anchor_generator.anchor_grid'):
-        sizes = len(grid.message.base_sizes)
-        if sizes != len(grid.message.aspect_ratios):
-            yield grid.problem('aspect_ratios', expected=f'{sizes}, one for each of base_sizes')
 
 
 def anchor_level_problems(
@@ -331,8 +315,6 @@ def _predictor(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
     head = model.child(f'box_predictor.{kind}')
     if coder in _CODE_SIZES:
         yield from code_size_problems(head, _CODE_SIZES[coder], coder)
-    if kind == _HEADS[1] and head.message.num_layers_before_predictor and not head.message.depth:
-        yield head.problem('depth', expected='at least 1, with num_layers_before_predictor above 0')
 
 
 def code_size_problems(section: Section[Head], size: int, coder: str) -> Iterator[Problem]:
@@ -391,53 +373,11 @@ def size_problems(section: Section[ssd_pb2.Ssd], multiple: int) -> Iterator[Prob
             )
 
 
-def loss_problems(section: Section[losses_pb2.Loss]) -> Iterator[Problem]:
-    """Check that no two ways to choose examples exclude each other."""
-    config = section.message
-    mines = config.HasField('hard_example_miner')
-    loss = config.classification_loss.WhichOneof('classification_loss')
-    if mines and loss in ('weighted_sigmoid_focal', 'quality_focal'):
-        yield section.problem(
-            'hard_example_miner', f'it excludes {loss}, which weighs hard examples itself.'
-        )
-    if config.expected_loss_weights != losses_pb2.Loss.NONE:
-        for other in ('hard_example_miner', 'random_example_sampler'):
-            if config.HasField(other):
-                yield section.problem('expected_loss_weights', f'it excludes {other}; set one.')
-
-
 def post_processing_problems(
     section: Section[post_processing_pb2.PostProcessing],
 ) -> Iterator[Problem]:
-    """Check the score threshold and the kind of suppression."""
+    """Check the score threshold of probabilities."""
     config, rules = section.message, section.child('batch_non_max_suppression')
     is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
     if is_fraction and rules.message.score_threshold > 1:
         yield rules.problem('score_threshold', expected=str(FRACTION))
-    yield from suppression_problems(rules)
-
-
-def suppression_problems(
-    section: Section[post_processing_pb2.BatchNonMaxSuppression],
-) -> Iterator[Problem]:
-    """Check that no two kinds of suppression exclude each other."""
-    rules = section.message
-    soft, several = rules.soft_nms_sigma > 0, rules.max_classes_per_detection > 1
-    excluded = (
-        (soft, 'soft_nms_sigma', 'use_static_shapes'),
-        (soft, 'soft_nms_sigma', 'use_hard_nms'),
-        (soft, 'soft_nms_sigma', 'use_combined_nms'),
-        (rules.use_combined_nms, 'use_combined_nms', 'use_class_agnostic_nms'),
-        (rules.use_combined_nms, 'use_combined_nms', 'change_coordinate_frame'),
-    )
-    for is_set, field, other in excluded:
-        if is_set and getattr(rules, other):
-            yield section.problem(field, f'it excludes {other}; expected {other}: false.')
-    if several and not rules.use_class_agnostic_nms:
-        yield section.problem(
-            'max_classes_per_detection', expected='1, or use_class_agnostic_nms: true'
-        )
-    if several and soft:
-        yield section.problem(
-            'max_classes_per_detection', 'it excludes soft_nms_sigma; expected 1.'
-        )

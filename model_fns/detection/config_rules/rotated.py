@@ -70,29 +70,6 @@ def check_two_stages(model: Section[faster_rcnn_pb2.FasterRcnn]) -> Iterator[Pro
         )
     if not rotated:
         yield from _angles(model.child('first_stage_anchor_generator'))
-        if config.HasField('rotated_box_coder'):
-            yield model.problem('rotated_box_coder', _ROTATED_ALONE)
-        return
-    if config.HasField('roi_align'):
-        yield model.problem(
-            'roi_align',
-            'its bins are axis-aligned, and box_type is ROTATED: leave it out.',
-        )
-    if config.number_of_stages > 2:
-        yield model.problem(
-            'number_of_stages',
-            '3; masks and keypoints are of axis-aligned boxes: expected 1 or 2.',
-        )
-    if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
-        yield model.problem(
-            'second_stage_box_predictor.rfcn_box_predictor',
-            'its bins are axis-aligned, and box_type is ROTATED; expected mask_rcnn_box_predictor.',
-        )
-    if config.use_combined_nms_in_first_stage:
-        yield model.problem('use_combined_nms_in_first_stage', _AXIS_ALIGNED_KERNEL)
-    if config.second_stage_post_processing.batch_non_max_suppression.use_combined_nms:
-        rules = 'second_stage_post_processing.batch_non_max_suppression'
-        yield model.problem(f'{rules}.use_combined_nms', _AXIS_ALIGNED_KERNEL)
 
 
 def _check_rotated_parts(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:

@@ -168,41 +168,12 @@ def _backbone_warnings(pipeline: PipelineConfig) -> Iterator[str]:
 
 def _problems(model: _Model) -> Iterator[Problem]:
     config = model.message
-    yield from checks.resizer_problems(model.child('image_resizer'))
     yield from _anchors(model)
     yield from _pyramid(model)
     yield from _operations(model)
     yield from rotated.check_two_stages(model)
-    extractor = config.feature_extractor
-    overridden = extractor.override_base_feature_extractor_hyperparams
-    if overridden and not extractor.HasField('conv_hyperparams'):
-        yield model.problem(
-            'feature_extractor.conv_hyperparams',
-            'is missing; override_base_feature_extractor_hyperparams takes them for all layers of '
-            'the backbone.',
-        )
     if config.number_of_stages > 1:
         yield from _second_stage(model)
-    if config.HasField('context_config'):
-        yield from _context(model)
-
-
-def _context(model: _Model) -> Iterator[Problem]:
-    """Check for stages and outputs that attention to other images does not support."""
-    config = model.message
-    is_position_sensitive = config.second_stage_box_predictor.HasField('rfcn_box_predictor')
-    if config.number_of_stages == 1 or is_position_sensitive:
-        yield model.problem(
-            'context_config',
-            'it is for the box features of mask_rcnn_box_predictor, and the model has none: '
-            'leave it out.',
-        )
-    if config.number_of_stages == 3:
-        yield model.problem(
-            'number_of_stages',
-            '3; masks and keypoints do not attend to other images: with context_config expected 2.',
-        )
-    yield from _check_features(model, 'context_config does not apply to these features')
 
 
 def _anchors(model: _Model) -> Iterator[Problem]:
@@ -354,12 +325,6 @@ def _third_stage(model: _Model) -> Iterator[Problem]:
         )
 
 
-def _check_features(model: _Model, reason: str) -> Iterator[Problem]:
-    for field in ('output_final_box_features', 'output_final_box_rpn_features'):
-        if getattr(model.message, field):
-            yield model.problem(field, f'true; {reason}: expected false.')
-
-
 def _second_stage(model: _Model) -> Iterator[Problem]:
     config = model.message
     head = config.second_stage_box_predictor
@@ -370,11 +335,6 @@ def _second_stage(model: _Model) -> Iterator[Problem]:
                 'number_of_stages',
                 '3; rfcn_box_predictor has no masks and no keypoints: expected 1 or 2.',
             )
-        if config.HasField('roi_align'):
-            yield model.problem(
-                'roi_align', 'rfcn_box_predictor samples bins of its own: leave it out.'
-            )
-        yield from _check_features(model, 'rfcn_box_predictor computes none of boxes')
     else:
         yield from _crops(model)
         if config.number_of_stages == 3:

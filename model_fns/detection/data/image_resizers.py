@@ -324,7 +324,7 @@ def build_image_resizer(section: Section[image_resizer_pb2.ImageResizer]) -> Ima
     if kind is None:
         known: List[str] = [field.name for field in config.DESCRIPTOR.fields]
         raise section.error('', f'empty; expected one of {", ".join(known)}.')
-    checks.check_part(section, checks.resizer_problems(section))
+    checks.check_part(section)
     resizer = getattr(config, kind)
     if kind == 'identity_resizer':
         return IdentityResizer()

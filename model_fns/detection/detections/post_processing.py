@@ -198,7 +198,7 @@ def build_rules(
         errors.ConfigError: a value is outside its range, or two options exclude each other.
     """
     config = section.message
-    checks.check_part(section, checks.suppression_problems(section))
+    checks.check_part(section)
     return suppression.Rules(
         score_threshold=config.score_threshold,
         iou_threshold=config.iou_threshold,

@@ -242,7 +242,7 @@ def build_reduction(section: Section[losses_pb2.Loss]) -> Reduction:
             not honored.
     """
     config = section.message
-    checks.check_part(section, checks.loss_problems(section))
+    checks.check_part(section)
     if config.expected_loss_weights != losses_pb2.Loss.NONE:
         return WeightedNegatives(
             config.desired_negative_sampling_ratio,

@@ -277,7 +277,6 @@ def from_config(
     crop: Size,
     mean_pixel: Sequence[float],
     ignore_label: int,
-    where: str = 'model.segmentation.preprocessing',
     least_size: Optional[Size] = None,
 ) -> Preprocessing:
     """Build the preprocessing that a config describes.
@@ -287,18 +286,18 @@ def from_config(
         crop: (height, width) of the input in training.
         mean_pixel: of the backbone.
         ignore_label: of the data set.
-        where: the config's own path, for messages.
         least_size: least (height, width) of the input in evaluation and serving; None: `crop`.
 
     Raises:
         errors.ConfigError: a value outside of its range, or two that contradict each other.
     """
-    message_checks.check_message(ConfigRules(), Section(config, where))
+    section = Section(config, 'model.segmentation.preprocessing')
+    message_checks.check_message(ConfigRules(), section)
     return Preprocessing(
         crop=crop,
         mean_pixel=tuple(mean_pixel),
         ignore_label=ignore_label,
-        resize=resize_range.from_config(config, where),
+        resize=resize_range.from_config(section),
         scales=(config.min_scale_factor, config.max_scale_factor),
         scale_step=config.scale_factor_step_size,
         flip_probability=config.flip_probability,

@@ -11,7 +11,7 @@ from typing import Any, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib.config.section import Section
 from protos import segmentation_pb2
 
 Side = Any  # an int, an int array or an int32 tensor
@@ -61,30 +61,24 @@ class ResizeRange:
 
 
 def from_config(
-    config: segmentation_pb2.SegmentationPreprocessing, where: str
+    section: Section[segmentation_pb2.SegmentationPreprocessing],
 ) -> Optional[ResizeRange]:
     """Build the range of a config; None where images keep their size.
 
     Args:
-        config: of the preprocessing.
-        where: path of the config, for messages.
+        section: of the preprocessing.
 
     Raises:
-        errors.ConfigError: a field is set that has no effect without another, or the bounds
-            contradict each other.
+        errors.ConfigError: the bounds contradict each other.
     """
+    config = section.message
     least, most = config.min_resize_value, config.max_resize_value
     if not least:
-        for field in ('max_resize_value', 'resize_factor'):
-            if getattr(config, field):
-                raise errors.ConfigError(
-                    f'{where}.{field} is {getattr(config, field)}, but min_resize_value is not '
-                    'set; expected both, or neither.'
-                )
         return None
     if most and most < least:
-        raise errors.ConfigError(
-            f'{where}: min_resize_value is {least} and max_resize_value {most}; expected '
-            'min_resize_value <= max_resize_value.'
+        raise section.error(
+            '',
+            f'min_resize_value is {least} and max_resize_value {most}; expected min_resize_value '
+            '<= max_resize_value.',
         )
     return ResizeRange(least, most or None, config.resize_factor or None, config.keep_aspect_ratio)

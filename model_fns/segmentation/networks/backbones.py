@@ -10,6 +10,8 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns.backbones import registry
 
+_WHERE = 'model.segmentation.backbone'
+
 
 @dataclasses.dataclass(frozen=True)
 class SegmentationBackbone:
@@ -94,9 +96,7 @@ class SegmentationBackbone:
         end_points = features(images, style, options)
         return end_points[self.last_end_point], end_points
 
-    def check_options(
-        self, options: registry.Options, where: str = 'model.segmentation.backbone'
-    ) -> None:
+    def check_options(self, options: registry.Options) -> None:
         """Refuse options that this backbone does not have.
 
         Raises:
@@ -105,7 +105,7 @@ class SegmentationBackbone:
         for name in options.changed():
             if name not in (*self.honors, 'compute_dtype', 'quantization'):
                 raise errors.ConfigError(
-                    f'{where}.{name}: {self.name} has no such setting; got '
+                    f'{_WHERE}.{name}: {self.name} has no such setting; got '
                     f'{getattr(options, name)!r}, expected it unset. It listens to '
                     f'{", ".join(self.honors)}.'
                 )
@@ -153,19 +153,16 @@ class SegmentationBackbone:
         return options.but(channel_divisor=step, min_depth=int(options.get('min_depth', step)))
 
 
-def get_backbone(
-    name: str, where: str = 'model.segmentation.backbone.name'
-) -> SegmentationBackbone:
+def get_backbone(name: str) -> SegmentationBackbone:
     """Return the backbone of that name.
 
     Args:
         name: as in `Backbone.name`.
-        where: the config field of the name, for the error message.
 
     Raises:
         errors.ConfigError: there is none; the message names the nearest.
     """
-    return SegmentationBackbone(registry.get_network(name, where, 'segmentation'))
+    return SegmentationBackbone(registry.get_network(name, f'{_WHERE}.name', 'segmentation'))
 
 
 def _listed(strides: Mapping[int, str]) -> str:

@@ -21,6 +21,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.config import schema
+from estimator_lib.config.section import Section
 from model_fns import layers
 from model_fns.segmentation.networks import head_layers, sizes
 from protos import segmentation_pb2
@@ -30,7 +31,7 @@ tf1 = tf.compat.v1
 SCOPE = 'meta_architecture'
 
 _FROM_BACKBONE = -1
-_WHERE = 'model.segmentation.dense_prediction_cell'
+
 # Keys of an entry in a file, by its "op".
 _KEYS = {'conv': ('kernel', 'rate'), 'pyramid_pooling': ('grid_size',)}
 
@@ -89,35 +90,28 @@ class Cell:
     dropout_keep_prob: float = 0.9
 
     @classmethod
-    def from_config(cls, config: segmentation_pb2.DensePredictionCell, where: str = _WHERE) -> Cell:
+    def from_config(cls, section: Section[segmentation_pb2.DensePredictionCell]) -> Cell:
         """Build the cell of a config, or of the file that it names.
 
         Args:
-            config: the message.
-            where: its place in the pipeline config, for error messages.
+            section: the message.
 
         Raises:
             errors.ConfigError: not exactly one of branches and file, a file that cannot be read,
                 or a value out of its range; the message has the place and the expected values.
         """
+        config = section.message
         if bool(config.branches) == bool(config.json_path):
             got = 'both' if config.json_path else 'neither'
-            raise errors.ConfigError(
-                f'{where}: got {got} of branches and json_path; expected exactly one of them.'
-            )
-        if config.num_filters < 1:
-            raise errors.ConfigError(f'{where}.num_filters: got 0; expected 1 or more.')
-        keep_prob = schema.decimal_number(config.dropout_keep_prob)
-        if not 0.0 < keep_prob <= 1.0:
-            raise errors.ConfigError(
-                f'{where}.dropout_keep_prob: got {keep_prob}; expected more than 0, at most 1.'
+            raise section.error(
+                '', f'got {got} of branches and json_path; expected exactly one of them.'
             )
         return cls(
-            branches=_read_file(config.json_path) if config.json_path else _read(config, where),
+            branches=_read_file(config.json_path) if config.json_path else _read(section),
             num_filters=config.num_filters,
             separable=config.separable_convolution,
             batch_norm_decay=schema.decimal_number(config.batch_norm_decay),
-            dropout_keep_prob=keep_prob,
+            dropout_keep_prob=schema.decimal_number(config.dropout_keep_prob),
         )
 
     def change_output_stride(self, old_stride: int, new_stride: int, where: str = '') -> Cell:
@@ -217,10 +211,10 @@ def _window_means(features: tf.Tensor, window: sizes.Size) -> tf.Tensor:
     return features
 
 
-def _read(config: segmentation_pb2.DensePredictionCell, where: str) -> Tuple[Branch, ...]:
+def _read(section: Section[segmentation_pb2.DensePredictionCell]) -> Tuple[Branch, ...]:
     """Read the branches in a config."""
     branches = []
-    for index, entry in enumerate(config.branches):
+    for index, entry in enumerate(section.message.branches):
         pools = entry.operation == segmentation_pb2.DensePredictionCell.Branch.PYRAMID_POOLING
         branch = Branch(
             source=entry.input,
@@ -229,7 +223,8 @@ def _read(config: segmentation_pb2.DensePredictionCell, where: str) -> Tuple[Bra
             grid=(entry.grid_height, entry.grid_width) if pools else None,
         )
         names = ('rate_height and rate_width', 'grid_height and grid_width')
-        branches.append(_checked(branch, index, f'{where}.branches[{index}]', 'kernel_size', names))
+        path = f'{section.at("branches")}[{index}]'
+        branches.append(_checked(branch, index, path, 'kernel_size', names))
     return tuple(branches)
 
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from estimator_lib import graph_state
 from estimator_lib.config import schema
+from estimator_lib.config.section import Section
 from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
 from model_fns import layers
 from model_fns.backbones import registry
@@ -91,7 +92,6 @@ class SegmentationNetwork:
         cls,
         config: segmentation_pb2.Segmentation,
         num_classes: int,
-        where: str = 'model.segmentation',
         num_steps: int = 0,
         quantization: Optional[layers.Quantization] = None,
         channels: Channels = THREE_COLORS,
@@ -101,7 +101,6 @@ class SegmentationNetwork:
         Args:
             config: the model.
             num_classes: of the semantic head.
-            where: the message's place in the pipeline config, for errors.
             num_steps: of the training; 0: it has no end.
             quantization: how weights and outputs are rounded; None: they are not.
             channels: of the images.
@@ -109,10 +108,11 @@ class SegmentationNetwork:
         Raises:
             errors.ConfigError: an unknown backbone, or a combination that is not supported.
         """
-        backbone = backbones.get_backbone(config.backbone.name, f'{where}.backbone.name')
+        section = Section(config, 'model.segmentation')
+        backbone = backbones.get_backbone(config.backbone.name)
         options = _options(config, backbone, num_steps).but(quantization=quantization)
-        backbone.check_options(options, f'{where}.backbone')
-        network_checks.check(config, num_classes, backbone, options.output_stride, where)
+        backbone.check_options(options)
+        network_checks.check(section, num_classes, backbone, options.output_stride)
         has_decoder = config.HasField('decoder')
         return cls(
             backbone=backbone,
@@ -130,7 +130,7 @@ class SegmentationNetwork:
             bounded_activation=config.use_bounded_activation,
             weight_decay=options.get('weight_decay', backbone.weight_decay),
             channels=channels,
-            **_context(config, where),
+            **_context(section),
         )
 
     @property
@@ -403,12 +403,11 @@ class SegmentationNetwork:
         return self.refinement.output_strides[-1]
 
 
-def _context(config: segmentation_pb2.Segmentation, where: str) -> Dict[str, Any]:
+def _context(section: Section[segmentation_pb2.Segmentation]) -> Dict[str, Any]:
     """Build the network's arguments for the pyramid or the cell of a config."""
+    config = section.message
     if config.HasField('dense_prediction_cell'):
-        cell = dense_prediction_cell.Cell.from_config(
-            config.dense_prediction_cell, f'{where}.dense_prediction_cell'
-        )
+        cell = dense_prediction_cell.Cell.from_config(section.child('dense_prediction_cell'))
         return {'context': None, 'cell': cell, 'batch_norm_decay': cell.batch_norm_decay}
     decay = schema.decimal_number(config.aspp.batch_norm_decay)
     if config.aspp.batch_norm:

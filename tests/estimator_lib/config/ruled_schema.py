@@ -59,6 +59,15 @@ message_type {
           options { [vision_model_fns.protos.rule] { requires: "batch > 2 or wide" } } }
   field { name: "odd" number: 15 type: TYPE_BOOL label: LABEL_OPTIONAL
           options { [vision_model_fns.protos.rule] { requires: "a > b" } } }
+  field { name: "tall" number: 16 type: TYPE_BOOL label: LABEL_OPTIONAL
+          options { [vision_model_fns.protos.rule] { needs: ["size > 4", "merge"] } } }
+  field { name: "flat" number: 17 type: TYPE_BOOL label: LABEL_OPTIONAL
+          options { [vision_model_fns.protos.rule] {
+            excludes: ["tall", "part", "size: 8|9", "layers > 2"] } } }
+  field { name: "means" number: 18 type: TYPE_FLOAT label: LABEL_REPEATED
+          options { [vision_model_fns.protos.rule] { entries: 3 } } }
+  field { name: "kernels" number: 19 type: TYPE_INT32 label: LABEL_REPEATED
+          options { [vision_model_fns.protos.rule] { one_for_each: "layers" } } }
 }
 message_type {
   name: "RuledPart"

@@ -44,6 +44,24 @@ def test_messages_that_are_there(old, new, expected):
     assert problems(GOOD.replace(old, new)) == expected
 
 
+@pytest.mark.parametrize(
+    ('more', 'expected'),
+    [
+        ('means: [1, 2]', {'net.means': '2 values; expected 3, or none.'}),
+        ('means: [1, 2, 3]', {}),
+        ('kernels: [3, 3]', {'net.kernels': '2 values; expected 1, one for each of layers.'}),
+        ('kernels: 3', {}),
+    ],
+)
+def test_lengths_of_lists(more, expected):
+    assert problems(GOOD[:-1] + more + '}') == expected
+
+
+def test_a_list_alone_may_have_any_length():
+    assert problems('net { kernels: [3, 3] }')['net.layers'] == 'empty; expected at least one.'
+    assert 'net.kernels' not in problems('net { kernels: [3, 3] }')
+
+
 def test_a_task_requires_more():
     rules = ConfigRules(required={'RuledNet': ('queue',)})
     assert problems(GOOD, rules) == {'net.queue': 'not set.'}

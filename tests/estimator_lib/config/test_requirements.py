@@ -5,6 +5,7 @@ from google.protobuf import text_format
 
 from estimator_lib.config import requirements, validation
 from estimator_lib.config.rules import ConfigRules
+from estimator_lib.config.section import Section
 from protos import pipeline_pb2
 from tests.estimator_lib.config import condition_names, ruled_schema
 
@@ -46,6 +47,40 @@ def test_a_field_that_lacks_what_it_needs(fields, expected):
 def test_a_path_leads_through_the_whole_config():
     text = 'net { fast: true } batch: %d'
     assert len(unmet(text % 2)) == 1 and unmet(text % 3) == []
+
+
+def violated(text, rules=NO_TASK):
+    section = Section(ruled_schema.parse(text))
+    return {problem.path: problem.text for problem in requirements.violated(rules, section)}
+
+
+@pytest.mark.parametrize(
+    'fields, text',
+    [
+        ('tall: true', 'it needs size above 4.'),
+        ('tall: true size: 5', ''),
+        ('tall: false', ''),  # Its default.
+        ('flat: true part {}', 'it excludes part; set one.'),
+        ('flat: true size: 8', 'it excludes size: 8 or 9.'),
+        ('flat: true layers: [1, 2, 3]', 'it excludes more than 2 entries in layers.'),
+        ('flat: true size: 7 layers: 1', ''),
+        ('part {} size: 8', ''),
+    ],
+)
+def test_what_a_field_needs_and_excludes(fields, text):
+    name = fields.partition(':')[0]
+    assert violated(f'net {{ {fields} }}') == ({f'net.{name}': text} if text else {})
+
+
+def test_a_switch_is_turned_off():
+    assert violated('net { flat: true tall: true size: 5 }') == {
+        'net.flat': 'it excludes tall; expected tall: false.'
+    }
+
+
+def test_rules_of_unsupported_fields_are_not_checked():
+    rules = ConfigRules(unsupported={'RuledNet': {'tall': 'it is low'}})
+    assert violated('net { tall: true }', rules) == {}
 
 
 def test_what_is_not_supported_is_said_elsewhere():

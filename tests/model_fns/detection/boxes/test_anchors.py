@@ -288,8 +288,8 @@ def test_cells_of_a_size_at_run_time_start_half_a_stride_from_the_border():
             'min_level: 5; expected at most 4, max_level',
         ),
         (
-            'flexible_grid_anchor_generator { anchor_grid { base_sizes: [1, 2] } }',
-            'anchor_grid.0.aspect_ratios: 0 values; expected 2, one for each of base_sizes',
+            'flexible_grid_anchor_generator { anchor_grid { base_sizes: [1, 2] aspect_ratios: 1 }}',
+            'anchor_grid.0.aspect_ratios: 1 values; expected 2, one for each of base_sizes',
         ),
         ('multiscale_anchor_generator {}', 'aspect_ratios: empty; expected at least one'),
         ('grid_anchor_generator { scales: 1 }', 'aspect_ratios: empty; expected at least one'),

@@ -218,12 +218,12 @@ def test_what_fits_is_accepted(settings):
                 'loss.hard_example_miner={}',
             ],
             'loss.hard_example_miner',
-            'it excludes weighted_sigmoid_focal',
+            'it excludes classification_loss.weighted_sigmoid_focal; set one.',
         ),
         (
             ['loss.classification_loss={ quality_focal {} }', 'loss.hard_example_miner={}'],
             'loss.hard_example_miner',
-            'it excludes quality_focal',
+            'it excludes classification_loss.quality_focal; set one.',
         ),
         # Matchers.
         (
@@ -260,7 +260,7 @@ def test_what_fits_is_accepted(settings):
         (
             [f'{NMS}max_classes_per_detection=2'],
             f'{NMS}max_classes_per_detection',
-            '2; expected 1, or use_class_agnostic_nms: true.',
+            'it needs use_class_agnostic_nms.',
         ),
         (
             [f'{NMS}max_detections_per_class=101'],

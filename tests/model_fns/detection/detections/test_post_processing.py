@@ -221,7 +221,7 @@ def test_suppression_is_on_the_cpu_when_asked():
         ('', 'iou_threshold: nan', 'iou_threshold: nan'),
         ('', 'soft_nms_sigma: -1', 'soft_nms_sigma: -1; expected at least 0'),
         ('', 'max_classes_per_detection: 0', 'max_classes_per_detection: 0; expected at least 1'),
-        ('', 'max_classes_per_detection: 2', 'max_classes_per_detection: 2'),
+        ('', 'max_classes_per_detection: 2', 'max_classes_per_detection: it needs use_cla'),
         (
             '',
             'soft_nms_sigma: 1 use_static_shapes: true',

@@ -320,8 +320,8 @@ def test_from_config():
         ({'min_scale_factor': 0.0}, 'min_scale_factor: 0; expected at least 0.01'),
         ({'min_scale_factor': float('nan')}, 'min_scale_factor: nan'),
         ({'min_scale_factor': 3.0}, 'min_scale_factor: 3; expected at most 2, max_scale_factor'),
-        ({'max_resize_value': 100}, 'max_resize_value is 100, but min_resize_value is not set'),
-        ({'resize_factor': 16}, 'resize_factor is 16, but min_resize_value is not set'),
+        ({'max_resize_value': 100}, 'max_resize_value: it needs min_resize_value.'),
+        ({'resize_factor': 16}, 'resize_factor: it needs min_resize_value.'),
         ({'min_resize_value': 9, 'max_resize_value': 8}, 'expected min_resize_value <='),
     ],
 )
