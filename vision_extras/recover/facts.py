@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
 
+from estimator_lib.config.section import Section
 from protos import pipeline_pb2
 
 View = Callable[[np.ndarray], np.ndarray]
@@ -72,6 +73,10 @@ class Proposal:
         """Add a fact; return its value."""
         self.facts.append(Fact(path, str(value), evidence))
         return value
+
+    def set(self, section: Section[Any], field: str, value: Any, evidence: str) -> None:
+        """Set a field of the config, and add a fact."""
+        setattr(section.message, field, self.learn(section.at(field), value, evidence))
 
     def knows(self, path: str) -> bool:
         """Check whether a fact covers a field of the config."""

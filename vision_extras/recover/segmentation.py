@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.config.section import Section
 from model_fns.backbones import registry
 from model_fns.segmentation import fields
 from model_fns.segmentation.networks import image_pyramid
@@ -75,19 +76,19 @@ def _read_context(
             if re.match(r'aspp[1-9]', name)
         }
     )
-    aspp, where = model.aspp, f'{_WHERE}.aspp'
-    aspp.image_level_feature = 'image_pooling/weights' in found
-    proposal.learn(f'{where}.image_level_feature', aspp.image_level_feature, _KERNELS)
-    aspp.concat_projection = 'concat_projection/weights' in found
-    proposal.learn(f'{where}.concat_projection', aspp.concat_projection, _KERNELS)
+    aspp = Section(model, _WHERE).child('aspp')
+    for field, kernel in (
+        ('image_level_feature', 'image_pooling/weights'),
+        ('concat_projection', 'concat_projection/weights'),
+    ):
+        proposal.set(aspp, field, kernel in found, _KERNELS)
     if count:
-        aspp.atrous_rates.extend(6 * (index + 1) for index in range(count))
-        aspp.separable_convolution = 'aspp1_depthwise/depthwise_weights' in found
-        where = f'{where}.separable_convolution'
-        proposal.learn(where, aspp.separable_convolution, _KERNELS)
+        aspp.message.atrous_rates.extend(6 * (index + 1) for index in range(count))
+        is_separable = 'aspp1_depthwise/depthwise_weights' in found
+        proposal.set(aspp, 'separable_convolution', is_separable, _KERNELS)
     if 'aspp0/weights' in found:
-        aspp.num_filters = found['aspp0/weights'][-1]
-        proposal.learn(f'{_WHERE}.aspp.num_filters', aspp.num_filters, 'kernel aspp0/weights')
+        evidence = 'kernel aspp0/weights'
+        proposal.set(aspp, 'num_filters', found['aspp0/weights'][-1], evidence)
 
 
 def _read_decoder(
@@ -100,22 +101,23 @@ def _read_decoder(
     levels = [match.group(0) for match in sorted(matches, key=lambda one: int(one.group(1) or 0))]
     if not levels:
         return
-    decoder, where = model.decoder, f'{_WHERE}.decoder'
+    decoder = Section(model, _WHERE).child('decoder')
+    strides = decoder.message.output_strides
     if artifact.graph is not None:
-        decoder.output_strides.extend(_read_strides(artifact, artifact.graph, levels))
+        strides.extend(_read_strides(artifact, artifact.graph, levels))
         evidence = f'sizes of the inputs of {", ".join(levels)}'
-        proposal.learn(f'{where}.output_strides', list(decoder.output_strides), evidence)
+        proposal.learn(decoder.at('output_strides'), list(strides), evidence)
     elif len(levels) > 1:
         raise Refusal('a checkpoint does not tell the strides of several levels of a decoder')
     else:
-        decoder.output_strides.append(_DECODER_STRIDE)
-        proposal.learn(f'{where}.output_strides', _DECODER_STRIDE, f'kernel {levels[0]}')
-    decoder.separable_convolution = 'decoder/decoder_conv0_depthwise/depthwise_weights' in found
-    proposal.learn(f'{where}.separable_convolution', decoder.separable_convolution, _KERNELS)
+        strides.append(_DECODER_STRIDE)
+        proposal.learn(decoder.at('output_strides'), _DECODER_STRIDE, f'kernel {levels[0]}')
+    is_separable = 'decoder/decoder_conv0_depthwise/depthwise_weights' in found
+    proposal.set(decoder, 'separable_convolution', is_separable, _KERNELS)
     last = 'decoder/decoder_conv0_pointwise/weights'
     width = found.get(last) or found.get('decoder/decoder_conv0/weights')
     if width is not None:
-        decoder.num_filters = proposal.learn(f'{where}.num_filters', width[-1], f'kernel {last}')
+        proposal.set(decoder, 'num_filters', width[-1], f'kernel {last}')
 
 
 def _read_strides(artifact: Artifact, graph: Graph, levels: List[str]) -> List[int]:
@@ -181,13 +183,10 @@ def _read_backbone(
             {name: match.differences for name, match in tried.items()},
         )
     proposal.network = f'DeepLab on {best}'
-    where = f'{_WHERE}.backbone'
-    model.backbone.name = proposal.learn(f'{where}.name', best, _KERNELS)
+    backbone = Section(model, _WHERE).child('backbone')
+    proposal.set(backbone, 'name', best, _KERNELS)
     if tried[best].factor != 1.0:
-        factor = tried[best].factor
-        model.backbone.depth_multiplier = proposal.learn(
-            f'{where}.depth_multiplier', factor, _KERNELS
-        )
+        proposal.set(backbone, 'depth_multiplier', tried[best].factor, _KERNELS)
 
 
 def _match(

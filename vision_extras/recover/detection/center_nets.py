@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
+from estimator_lib.config.section import Section
 from model_fns.detection import fields
 from model_fns.detection.architectures.center_net import extractors, heads, objects
 from model_fns.detection.task import DetectionTask
@@ -120,17 +121,17 @@ def _match(found: Dict[str, Tuple[int, ...]], layers: Dict[str, List[Tuple[int, 
 def _set_heads(
     model: center_net_pb2.CenterNet, layers: Dict[str, List[Tuple[int, ...]]], proposal: Proposal
 ) -> None:
-    task, params = model.object_detection_task, model.object_center_params
+    section = Section(model, _WHERE)
     places = {
-        objects.CENTER: (params.center_head_params, 'object_center_params.center_head_params'),
-        objects.SIZE: (task.scale_head_params, 'object_detection_task.scale_head_params'),
-        objects.OFFSET: (task.offset_head_params, 'object_detection_task.offset_head_params'),
+        objects.CENTER: 'object_center_params.center_head_params',
+        objects.SIZE: 'object_detection_task.scale_head_params',
+        objects.OFFSET: 'object_detection_task.offset_head_params',
     }
-    for name, (head, where) in places.items():
-        shapes = layers.get(name, [])[:-1]
-        head.num_filters.extend(shape[-1] for shape in shapes)
-        head.kernel_sizes.extend(shape[0] for shape in shapes)
-        proposal.learn(f'{_WHERE}.{where}', f'{list(head.num_filters)} filters', _EVIDENCE)
+    for name, field in places.items():
+        shapes, head = layers.get(name, [])[:-1], section.child(field)
+        head.message.num_filters.extend(shape[-1] for shape in shapes)
+        head.message.kernel_sizes.extend(shape[0] for shape in shapes)
+        proposal.learn(head.path, f'{list(head.message.num_filters)} filters', _EVIDENCE)
 
 
 def _read_graph(
@@ -154,9 +155,8 @@ def _read_graph(
     boxes = known.get(fields.DETECTION_BOXES)
     suppression = decoding.find_suppression(graph)
     if suppression is not None:
-        where = f'{_WHERE}.post_processing.batch_non_max_suppression'
-        config = model.post_processing.batch_non_max_suppression
-        outputs.read_suppression(suppression, runner, known, config, where, proposal)
+        section = Section(model, _WHERE).child('post_processing.batch_non_max_suppression')
+        outputs.read_suppression(suppression, runner, known, section, proposal)
     elif boxes is not None:
         rows = runner.run({'boxes': boxes}, runner.test_image((_SIDE, _SIDE)))['boxes'].shape[1]
         where = f'{_WHERE}.object_center_params.max_box_predictions'
@@ -196,12 +196,13 @@ def _read_normalization(
         ]
     )
     slopes = (values[1:] - values[0]) / 255  # rows: colors of images, columns: of the input
-    extractor.bgr_ordering = abs(slopes[0, 0]) < abs(slopes[0, 2])
     deviations = 1 / np.abs(slopes).max(axis=0)
     means = -values[0] * deviations
-    where, evidence = f'{_WHERE}.feature_extractor', 'input of the network for images of one color'
-    proposal.learn(f'{where}.bgr_ordering', extractor.bgr_ordering, evidence)
+    section = Section(extractor, f'{_WHERE}.feature_extractor')
+    evidence = 'input of the network for images of one color'
+    is_bgr = bool(abs(slopes[0, 0]) < abs(slopes[0, 2]))
+    proposal.set(section, 'bgr_ordering', is_bgr, evidence)
     for name, numbers in (('channel_means', means), ('channel_stds', deviations)):
         extractor.ClearField(name)
         getattr(extractor, name).extend(float(f'{number:.6g}') for number in numbers)
-        proposal.learn(f'{where}.{name}', list(getattr(extractor, name)), evidence)
+        proposal.learn(section.at(name), list(getattr(extractor, name)), evidence)

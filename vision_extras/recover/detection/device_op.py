@@ -6,6 +6,7 @@ from typing import Optional, Tuple
 
 import numpy as np
 
+from estimator_lib.config.section import Section
 from model_fns.detection import fields
 from model_fns.detection.detections.device_suppression import TFLITE_OP
 from protos import ssd_pb2
@@ -58,15 +59,14 @@ def read(ssd: ssd_pb2.Ssd, graph: Graph, name: str, columns: int, proposal: Prop
         setattr(coder, field, float(f'{attributes[key].f:.6g}'))
     told: Tuple[float, ...] = tuple(getattr(coder, field) for field, _ in _CODER)
     proposal.learn(f'{_WHERE}.box_coder', told, evidence)
-    suppression = ssd.post_processing.batch_non_max_suppression
-    where = f'{_WHERE}.post_processing.batch_non_max_suppression'
+    section = Section(ssd, _WHERE).child('post_processing.batch_non_max_suppression')
+    suppression = section.message
     for field, key in _SUPPRESSION:
         value = float(f'{max(attributes[key].f, 0.0):.6g}')
-        setattr(suppression, field, proposal.learn(f'{where}.{field}', value, evidence))
+        proposal.set(section, field, value, evidence)
     most = int(attributes['max_detections'].i)
     if most:
-        suppression.max_total_detections = most
-        proposal.learn(f'{where}.max_total_detections', most, evidence)
+        proposal.set(section, 'max_total_detections', most, evidence)
     per_class = int(attributes['detections_per_class'].i) or suppression.max_detections_per_class
     most = suppression.max_total_detections
     suppression.max_detections_per_class = min(per_class, most)

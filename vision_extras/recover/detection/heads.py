@@ -6,6 +6,7 @@ import dataclasses
 import re
 from typing import List, Mapping, Optional, Sequence, Tuple
 
+from estimator_lib.config.section import Section
 from protos import box_predictors_pb2
 from vision_extras.recover.facts import Proposal, Refusal
 
@@ -69,8 +70,8 @@ def _separate(shapes: Shapes, proposal: Proposal, code_size: int) -> Optional[He
         _count_anchors(box[-1], scores[-1], code_size) for box, scores in zip(boxes, classes)
     ]
     config = box_predictors_pb2.BoxPredictor()
-    head = config.convolutional_box_predictor
-    where = f'{_WHERE}.convolutional_box_predictor'
+    section = Section(config, _WHERE).child('convolutional_box_predictor')
+    head = section.message
     evidence = f'kernels {prefixes[0]}/...'
     depthwise = shapes.get(f'{prefixes[0]}/ClassPredictor_depthwise/depthwise_weights')
     head.kernel_size = (depthwise or classes[0])[0]
@@ -83,15 +84,13 @@ def _separate(shapes: Shapes, proposal: Proposal, code_size: int) -> Optional[He
     depths = [int(match.group(2)) for match in before if match]
     head.num_layers_before_predictor = len(depths)
     if depths:
-        head.min_depth = min(depths)
-        head.max_depth = max(depths)
-        proposal.learn(f'{where}.min_depth', head.min_depth, evidence)
-        proposal.learn(f'{where}.max_depth', head.max_depth, evidence)
+        proposal.set(section, 'min_depth', min(depths), evidence)
+        proposal.set(section, 'max_depth', max(depths), evidence)
     for name in ('kernel_size', 'use_depthwise', 'num_layers_before_predictor'):
-        proposal.learn(f'{where}.{name}', getattr(head, name), evidence)
+        proposal.learn(section.at(name), getattr(head, name), evidence)
     columns = classes[0][-1] // anchors[0]
     if code_size == CODE_SIZE:
-        proposal.learn(f'{where}.box_code_size', head.box_code_size, evidence)
+        proposal.learn(section.at('box_code_size'), head.box_code_size, evidence)
     return Head(config, columns, anchors, 0, r'^BoxPredictor', code_size)
 
 
@@ -109,8 +108,8 @@ def _shared(shapes: Shapes, proposal: Proposal, code_size: int) -> Optional[Head
         return None
     towers: List[str] = [name for name in inside if re.search(r'Tower/conv2d_\d+/', name)]
     config = box_predictors_pb2.BoxPredictor()
-    head = config.weight_shared_convolutional_box_predictor
-    where = f'{_WHERE}.weight_shared_convolutional_box_predictor'
+    section = Section(config, _WHERE).child('weight_shared_convolutional_box_predictor')
+    head = section.message
     evidence = f'kernels {_SHARED}/...'
     head.use_depthwise = any('depthwise_weights' in name for name in inside)
     spatial = _either(inside, 'ClassPredictor/depthwise_weights', 'ClassPredictor/weights')
@@ -124,14 +123,13 @@ def _shared(shapes: Shapes, proposal: Proposal, code_size: int) -> Optional[Head
     head.share_prediction_tower = bool(towers) and towers[0].startswith('PredictionTower')
     widths = [inside[name][-1] for name in towers if not name.endswith('depthwise_weights')]
     if widths:
-        head.depth = widths[0]
-        proposal.learn(f'{where}.depth', head.depth, evidence)
+        proposal.set(section, 'depth', widths[0], evidence)
     for name in (
         'kernel_size', 'use_depthwise', 'num_layers_before_predictor', 'share_prediction_tower'
     ):  # fmt: skip
-        proposal.learn(f'{where}.{name}', getattr(head, name), evidence)
+        proposal.learn(section.at(name), getattr(head, name), evidence)
     if code_size == CODE_SIZE:
-        proposal.learn(f'{where}.box_code_size', head.box_code_size, evidence)
+        proposal.learn(section.at('box_code_size'), head.box_code_size, evidence)
     count = _count_anchors(boxes[-1], classes[-1], code_size)
     return Head(config, classes[-1] // count, [], count, rf'^{_SHARED}.*Tower', code_size)
 

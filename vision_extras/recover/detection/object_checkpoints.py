@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints.object_graphs import ObjectGraph
+from estimator_lib.config.section import Section
 from estimator_lib.optimization.partitioned import variable_name
 from model_fns.detection.networks.feature_extractors import bifpn
 from model_fns.detection.task import DetectionTask
@@ -260,25 +261,21 @@ def _match(config: _Config, objects: Objects) -> _Match:
 
 def _describe(kind: str, config: _Config) -> Proposal:
     proposal = Proposal(config, kind)
-    if config.model.HasField('center_net'):
-        where = 'model.center_net'
-        proposal.learn(f'{where}.num_classes', config.model.center_net.num_classes, _EVIDENCE)
-    else:
-        where, ssd = 'model.ssd', config.model.ssd
-        proposal.learn(f'{where}.num_classes', ssd.num_classes, _EVIDENCE)
-        pyramid = ssd.feature_extractor.WhichOneof('feature_pyramid_oneof') or ''
-        levels = getattr(ssd.feature_extractor, pyramid)
+    model = Section(config).child(f'model.{config.model.WhichOneof("model")}')
+    proposal.learn(model.at('num_classes'), model.message.num_classes, _EVIDENCE)
+    if config.model.HasField('ssd'):
+        extractor = config.model.ssd.feature_extractor
+        pyramid = extractor.WhichOneof('feature_pyramid_oneof') or ''
+        levels = model.child(f'feature_extractor.{pyramid}')
         for name in ('min_level', 'max_level', 'num_iterations', 'num_filters', 'combine_method'):
-            if name in levels.DESCRIPTOR.fields_by_name:
-                path = f'{where}.feature_extractor.{pyramid}.{name}'
-                proposal.learn(path, getattr(levels, name), _EVIDENCE)
-        field = f'{where}.box_predictor.weight_shared_convolutional_box_predictor'
-        head = ssd.box_predictor.weight_shared_convolutional_box_predictor
+            if name in levels.message.DESCRIPTOR.fields_by_name:
+                proposal.learn(levels.at(name), getattr(levels.message, name), _EVIDENCE)
+        head = model.child('box_predictor.weight_shared_convolutional_box_predictor')
         for name in (
             'depth', 'num_layers_before_predictor', 'share_prediction_tower', 'use_depthwise'
         ):  # fmt: skip
-            proposal.learn(f'{field}.{name}', getattr(head, name), _EVIDENCE)
-    proposal.learn(f'{where}.feature_extractor.type', kind, _EVIDENCE)
+            proposal.learn(head.at(name), getattr(head.message, name), _EVIDENCE)
+    proposal.learn(model.at('feature_extractor.type'), kind, _EVIDENCE)
     proposal.unknown.append(
         'A checkpoint tells neither the size of images, nor anchors, normalization, activations '
         'and suppression: they are the published ones.'

@@ -7,6 +7,7 @@ from typing import Dict, List, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib.config.section import Section
 from model_fns.detection import fields
 from protos import post_processing_pb2
 from vision_extras.recover.artifacts import running
@@ -97,8 +98,7 @@ def read_suppression(
     suppression: Optional[decoding.Suppression],
     runner: running.Runner,
     known: Mapping[str, str],
-    config: post_processing_pb2.BatchNonMaxSuppression,
-    where: str,
+    section: Section[post_processing_pb2.BatchNonMaxSuppression],
     proposal: Proposal,
 ) -> None:
     """Set the config of suppression.
@@ -107,8 +107,7 @@ def read_suppression(
         suppression: constants of the graph; None: it suppresses nothing.
         runner: of the artifact.
         known: tensors of outputs by the key of the signature.
-        config: changed in place.
-        where: its path.
+        section: changed in place.
         proposal: learns what is read.
     """
     if suppression is None:
@@ -123,8 +122,7 @@ def read_suppression(
     for name, number in numbers.items():
         if number is not None:
             value = float(f'{max(number, 0.0):.6g}')
-            setattr(config, name, value)
-            proposal.learn(f'{where}.{name}', value, evidence)
+            proposal.set(section, name, value, evidence)
     boxes = known.get(fields.DETECTION_BOXES)
     if boxes is not None:
         try:
@@ -132,11 +130,9 @@ def read_suppression(
             rows = runner.run({'boxes': boxes}, image)['boxes'].shape[1]
         except tf.errors.OpError:
             return
-        config.max_total_detections = rows
         found = f'{fields.DETECTION_BOXES} has {rows} rows'
-        proposal.learn(f'{where}.max_total_detections', rows, found)
+        proposal.set(section, 'max_total_detections', rows, found)
     most = suppression.max_per_class
     if most is not None:
-        config.max_detections_per_class = min(most, config.max_total_detections)
-        where = f'{where}.max_detections_per_class'
-        proposal.learn(where, config.max_detections_per_class, evidence)
+        most = min(most, section.message.max_total_detections)
+        proposal.set(section, 'max_detections_per_class', most, evidence)

@@ -8,6 +8,7 @@ from typing import Dict, Optional, Sequence, Tuple
 
 import numpy as np
 
+from estimator_lib.config.section import Section
 from model_fns.detection import fields
 from model_fns.detection.networks.feature_extractors.bifpn import BidirectionalPyramid
 from protos import hyperparams_pb2, pipeline_pb2, ssd_pb2
@@ -38,7 +39,6 @@ _ACTIVATIONS = {
     graphs.SWISH: hyperparams_pb2.Hyperparams.SWISH,
 }
 _IMAGE = (64, 96)
-_SUPPRESSION = f'{_WHERE}.post_processing.batch_non_max_suppression'
 # Layers after the backbone, which have the hyperparameters of the config.
 _ADDED_LAYERS = r'FeatureExtractor/.*(fpn/|bottom_up|_Conv2d_\d+_\dx\d)'
 _STACKED = r'_2_Conv2d_\d+_\dx\d_s2_'
@@ -97,18 +97,17 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
 def _set_extractor(
     ssd: ssd_pb2.Ssd, match: extractors.Match, num_maps: int, proposal: Proposal
 ) -> None:
-    where, extractor = f'{_WHERE}.feature_extractor', ssd.feature_extractor
-    evidence = 'names and shapes of all kernels'
+    section = Section(ssd, _WHERE).child('feature_extractor')
+    extractor, evidence = section.message, 'names and shapes of all kernels'
     for name, value in match.settings.items():
-        setattr(extractor, name, value)
-        proposal.learn(f'{where}.{name}', value, evidence)
+        proposal.set(section, name, value, evidence)
     if match.min_level:
         extractor.fpn.min_level, extractor.fpn.max_level = match.min_level, match.max_level
         extractor.fpn.additional_layer_depth = match.depth
-        proposal.learn(f'{where}.fpn', f'levels {match.min_level} to {match.max_level}', evidence)
+        levels = f'levels {match.min_level} to {match.max_level}'
+        proposal.learn(section.at('fpn'), levels, evidence)
     elif match.neck is None and num_maps != extractor.num_layers:
-        extractor.num_layers = num_maps
-        proposal.learn(f'{where}.num_layers', num_maps, evidence)
+        proposal.set(section, 'num_layers', num_maps, evidence)
 
 
 def _set_neck(
@@ -118,46 +117,43 @@ def _set_neck(
     kernels: Kernels,
     proposal: Proposal,
 ) -> None:
-    config, where = extractor.bifpn, f'{_WHERE}.feature_extractor.bifpn'
+    section = Section(extractor, f'{_WHERE}.feature_extractor').child('bifpn')
+    config = section.message
     config.min_level, config.max_level = neck.min_level, neck.max_level
     config.num_iterations, config.num_filters = neck.iterations, neck.depth
     for name in ('min_level', 'max_level', 'num_iterations', 'num_filters'):
         evidence = 'names and shapes of its kernels'
-        proposal.learn(f'{where}.{name}', getattr(config, name), evidence)
+        proposal.learn(section.at(name), getattr(config, name), evidence)
     config.combine_method, evidence = necks.find_combination(kind, kernels)
     if evidence:
-        proposal.learn(f'{where}.combine_method', config.combine_method, evidence)
+        proposal.learn(section.at('combine_method'), config.combine_method, evidence)
 
 
 def _set_hyperparams(
     ssd: ssd_pb2.Ssd, head: heads.Head, head_field: str, kernels: Kernels, proposal: Proposal
 ) -> None:
     parts = (
-        (f'{_WHERE}.feature_extractor', ssd.feature_extractor, _ADDED_LAYERS),
-        (
-            f'{_WHERE}.box_predictor.{head_field}',
-            getattr(ssd.box_predictor, head_field),
-            head.layers,
-        ),
+        ('feature_extractor', _ADDED_LAYERS),
+        (f'box_predictor.{head_field}', head.layers),
     )
-    for where, message, layers in parts:
-        where, hyperparams = f'{where}.conv_hyperparams', message.conv_hyperparams
+    for part, layers in parts:
+        section = Section(ssd, _WHERE).child(f'{part}.conv_hyperparams')
+        hyperparams = section.message
         activation = kernels.activation(layers)
-        if activation is None and message is ssd.feature_extractor:
+        if activation is None and part == 'feature_extractor':
             activation = kernels.activation_before(_NECK_LAYERS)
         if activation in _ACTIVATIONS:
             hyperparams.activation = _ACTIVATIONS[activation]
-            proposal.learn(f'{where}.activation', activation, f'node type {activation}')
+            proposal.learn(section.at('activation'), activation, f'node type {activation}')
         epsilon = kernels.epsilon(layers)
         if epsilon is not None:
             hyperparams.batch_norm.epsilon = float(f'{epsilon:.6g}')
             evidence = 'attribute epsilon of batch norms'
-            proposal.learn(f'{where}.batch_norm.epsilon', f'{epsilon:.6g}', evidence)
+            proposal.learn(section.at('batch_norm.epsilon'), f'{epsilon:.6g}', evidence)
             has_biases = _has_biases(kernels, layers)
             if has_biases or hyperparams.HasField('force_use_bias'):
                 evidence = 'biases before batch norms' if has_biases else 'no biases'
-                where = f'{where}.force_use_bias'
-                hyperparams.force_use_bias = proposal.learn(where, has_biases, evidence)
+                proposal.set(section, 'force_use_bias', has_biases, evidence)
 
 
 def _has_biases(kernels: Kernels, layers: str) -> bool:
@@ -212,14 +208,9 @@ def _read_graph(
         by_map(_read_boxes(ssd, graph, runner, proposal), pixels)
     _read_scores(ssd, graph, known, device is None, proposal)
     if device is None:
-        outputs.read_suppression(
-            decoding.find_suppression(graph),
-            runner,
-            known,
-            ssd.post_processing.batch_non_max_suppression,
-            _SUPPRESSION,
-            proposal,
-        )
+        section = Section(ssd, _WHERE).child('post_processing.batch_non_max_suppression')
+        suppression = decoding.find_suppression(graph)
+        outputs.read_suppression(suppression, runner, known, section, proposal)
 
 
 def _read_padding(
@@ -340,12 +331,13 @@ def _read_scores(
     proposal: Proposal,
 ) -> None:
     scores = decoding.find_scores(graph, outputs.ends(known))
-    where = f'{_WHERE}.post_processing'
+    section = Section(ssd, _WHERE).child('post_processing')
     ssd.post_processing.score_converter = outputs.CONVERTERS[scores.converter]
-    proposal.learn(f'{where}.score_converter', scores.converter, f'node {scores.tensor}')
+    proposal.learn(section.at('score_converter'), scores.converter, f'node {scores.tensor}')
     if scores.logit_scale != 1.0:
         ssd.post_processing.logit_scale = scores.logit_scale
-    proposal.learn(f'{where}.logit_scale', scores.logit_scale, 'divisor before the conversion')
+    evidence = 'divisor before the conversion'
+    proposal.learn(section.at('logit_scale'), scores.logit_scale, evidence)
     if slices_background:
         ssd.add_background_class = scores.background_column
         evidence = 'a slice leaves out the first column of scores'

@@ -144,16 +144,14 @@ def _read_region_features(
     shapes = kernels.shapes()
     evidence = f'kernel {_REGION_FEATURES}'
     size, depth = shapes[_REGION_FEATURES][0], shapes[_REGION_FEATURES][-1]
-    where = f'{_WHERE}.first_stage_box_predictor'
-    model.first_stage_box_predictor_kernel_size = proposal.learn(
-        f'{where}_kernel_size', size, evidence
-    )
-    model.first_stage_box_predictor_depth = proposal.learn(f'{where}_depth', depth, evidence)
+    section = Section(model, _WHERE)
+    proposal.set(section, 'first_stage_box_predictor_kernel_size', size, evidence)
+    proposal.set(section, 'first_stage_box_predictor_depth', depth, evidence)
     layer = next((each for each in kernels.layers if each.weights_name == _REGION_FEATURES), None)
     rate = None if layer is None or kernels.graph is None else kernels.graph.rate(layer.name)
     if rate is not None:
-        where, evidence = f'{_WHERE}.first_stage_atrous_rate', f'dilation of {_REGION_FEATURES}'
-        model.first_stage_atrous_rate = proposal.learn(where, rate, evidence)
+        evidence = f'dilation of {_REGION_FEATURES}'
+        proposal.set(section, 'first_stage_atrous_rate', rate, evidence)
 
 
 def _type(shapes: Dict[str, Tuple[int, ...]]) -> str:
@@ -373,18 +371,17 @@ def _read_scores(
     """Read the conversion of scores and the suppression of the second stage."""
     known = outputs.find(artifact)
     proposal.counts[fields.RAW_DETECTION_SCORES] = fields.NUM_PROPOSALS
-    processing, where = model.second_stage_post_processing, f'{_WHERE}.second_stage_post_processing'
+    section = Section(model, _WHERE).child('second_stage_post_processing')
     scores = decoding.find_scores(graph, outputs.ends(known))
-    processing.score_converter = outputs.CONVERTERS[scores.converter]
-    proposal.learn(f'{where}.score_converter', scores.converter, f'node {scores.tensor}')
+    section.message.score_converter = outputs.CONVERTERS[scores.converter]
+    proposal.learn(section.at('score_converter'), scores.converter, f'node {scores.tensor}')
     suppression = decoding.find_suppression(graph, set(graph.nodes) - first_stage)
     with running.open_runner(artifact) as runner:
         outputs.read_suppression(
             suppression,
             runner,
             known,
-            processing.batch_non_max_suppression,
-            f'{where}.batch_non_max_suppression',
+            section.child('batch_non_max_suppression'),
             proposal,
         )
     outputs.add_compared(known, graph, scores, [], proposal)

@@ -139,21 +139,22 @@ def _read_style(
     named: faster_rcnn_pb2.FasterRcnnFeatureExtractor, kernels: Kernels, proposal: Proposal
 ) -> None:
     """Read the hyperparameters, and whether they hold for the backbone too."""
-    hyperparams, where = named.conv_hyperparams, f'{_EXTRACTOR}.conv_hyperparams'
+    section = Section(named, _EXTRACTOR).child('conv_hyperparams')
+    hyperparams = section.message
     activation = kernels.activation(_ADDED_LAYERS)
     if activation in _ACTIVATIONS:
         hyperparams.activation = _ACTIVATIONS[activation][0]
-        proposal.learn(f'{where}.activation', activation, f'node type {activation}')
+        proposal.learn(section.at('activation'), activation, f'node type {activation}')
     epsilon = kernels.epsilon(_ADDED_LAYERS)
     if epsilon is not None:
         hyperparams.batch_norm.epsilon = float(f'{epsilon:.6g}')
         evidence = 'attribute epsilon of batch norms'
-        proposal.learn(f'{where}.batch_norm.epsilon', f'{epsilon:.6g}', evidence)
+        proposal.learn(section.at('batch_norm.epsilon'), f'{epsilon:.6g}', evidence)
     norms = [name for name in kernels.arrays if _NORMS.search(name)]
     if norms:
         scale = any(name.endswith('/gamma') for name in norms)
         evidence = 'names of its variables'
-        hyperparams.batch_norm.scale = proposal.learn(f'{where}.batch_norm.scale', scale, evidence)
+        proposal.set(section.child('batch_norm'), 'scale', scale, evidence)
     elif not any(re.search(_ADDED_LAYERS, scope) for scope in kernels.folded):
         hyperparams.ClearField('batch_norm')
     _read_override(named, kernels, proposal)

@@ -6,6 +6,7 @@ import math
 import re
 from typing import Dict, List, Mapping, Optional, Tuple
 
+from estimator_lib.config.section import Section
 from protos import faster_rcnn_pb2, hyperparams_pb2
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.graphs import Graph, Layer
@@ -23,7 +24,7 @@ _REDUCED = f'{SCOPE}/reduce_depth/weights'
 _MASKS = re.compile(rf'^{SCOPE}/Conv(?:_(\d+))?/weights$')
 _KEYPOINTS = f'{SCOPE}/KeypointPredictor'
 _WHERE = 'model.faster_rcnn'
-_HEAD = f'{_WHERE}.second_stage_box_predictor'
+_HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
 _CODE_SIZE = 4
 _IMAGE = (160, 224)
 _ACTIVATIONS = {
@@ -73,35 +74,29 @@ def has_keypoints(model: faster_rcnn_pb2.FasterRcnn) -> bool:
 
 
 def set_activation(
-    hyperparams: hyperparams_pb2.Hyperparams,
-    kernels: Kernels,
-    part: str,
-    where: str,
-    proposal: Proposal,
+    section: Section[hyperparams_pb2.Hyperparams], kernels: Kernels, part: str, proposal: Proposal
 ) -> None:
     """Set the activation of layers by the nodes after them.
 
     Args:
-        hyperparams: changed in place.
+        section: changed in place.
         kernels: of the artifact.
         part: regular expression for names of layers.
-        where: path of the hyperparameters.
         proposal: learns the activation.
     """
     activation = kernels.activation(part)
     if activation in _ACTIVATIONS:
-        hyperparams.activation = _ACTIVATIONS[activation]
-        proposal.learn(f'{where}.activation', activation, f'node type {activation}')
+        section.message.activation = _ACTIVATIONS[activation]
+        proposal.learn(section.at('activation'), activation, f'node type {activation}')
 
 
 def _read_boxes(model: faster_rcnn_pb2.FasterRcnn, shapes: Shapes, proposal: Proposal) -> None:
     classes = shapes[CLASSES][-1] - 1
     model.num_classes = proposal.learn(f'{_WHERE}.num_classes', classes, f'kernel {CLASSES}')
-    head = model.second_stage_box_predictor.mask_rcnn_box_predictor
+    head = Section(model, _WHERE).child(_HEAD)
     codes = shapes[BOXES][-1]
     if codes == _CODE_SIZE and classes > 1:
-        where = f'{_HEAD}.mask_rcnn_box_predictor.share_box_across_classes'
-        head.share_box_across_classes = proposal.learn(where, True, f'kernel {BOXES}')
+        proposal.set(head, 'share_box_across_classes', True, f'kernel {BOXES}')
     elif codes != _CODE_SIZE * classes:
         raise Refusal(
             f'its {codes} values of boxes are not {_CODE_SIZE} for each of {classes} classes; '
@@ -121,35 +116,21 @@ def _read_masks(model: faster_rcnn_pb2.FasterRcnn, kernels: Kernels, proposal: P
     names = [found[number] for number in sorted(found)]
     model.number_of_stages = proposal.learn(f'{_WHERE}.number_of_stages', 3, f'kernel {names[-1]}')
     model.second_stage_mask_prediction_loss_weight = 4.0
-    head, where = (
-        model.second_stage_box_predictor.mask_rcnn_box_predictor,
-        f'{_HEAD}.mask_rcnn_box_predictor',
-    )
-    head.conv_hyperparams.CopyFrom(model.first_stage_box_predictor_conv_hyperparams)
-    head.predict_instance_masks = proposal.learn(
-        f'{where}.predict_instance_masks', True, f'kernel {names[-1]}'
-    )
+    head = Section(model, _WHERE).child(_HEAD)
+    head.message.conv_hyperparams.CopyFrom(model.first_stage_box_predictor_conv_hyperparams)
+    proposal.set(head, 'predict_instance_masks', True, f'kernel {names[-1]}')
     count = shapes[names[-1]][-1]
     if count not in (1, model.num_classes):
         raise Refusal(f'its {count} masks of a box are neither 1 nor {model.num_classes}, a class')
-    head.masks_are_class_agnostic = count == 1 and model.num_classes > 1
-    proposal.learn(
-        f'{where}.masks_are_class_agnostic', head.masks_are_class_agnostic, f'kernel {names[-1]}'
-    )
+    is_agnostic = count == 1 and model.num_classes > 1
+    proposal.set(head, 'masks_are_class_agnostic', is_agnostic, f'kernel {names[-1]}')
     if len(names) > 1:
-        head.mask_prediction_conv_depth = proposal.learn(
-            f'{where}.mask_prediction_conv_depth', shapes[names[0]][-1], f'kernel {names[0]}'
-        )
-    head.mask_prediction_num_conv_layers = proposal.learn(
-        f'{where}.mask_prediction_num_conv_layers', len(names), f'kernels {SCOPE}/Conv...'
-    )
-    set_activation(
-        head.conv_hyperparams,
-        kernels,
-        rf'^{SCOPE}(_\d+)?/Conv/',
-        f'{where}.conv_hyperparams',
-        proposal,
-    )
+        depth = shapes[names[0]][-1]
+        proposal.set(head, 'mask_prediction_conv_depth', depth, f'kernel {names[0]}')
+    evidence = f'kernels {SCOPE}/Conv...'
+    proposal.set(head, 'mask_prediction_num_conv_layers', len(names), evidence)
+    layers = rf'^{SCOPE}(_\d+)?/Conv/'
+    set_activation(head.child('conv_hyperparams'), kernels, layers, proposal)
 
 
 def _read_keypoints(
@@ -162,26 +143,16 @@ def _read_keypoints(
     if last not in shapes or not layers:
         return
     model.number_of_stages = 3
-    predictor = model.second_stage_box_predictor.mask_rcnn_box_predictor
-    head, where = predictor.keypoint_head, f'{_HEAD}.mask_rcnn_box_predictor'
-    head.conv_hyperparams.CopyFrom(model.first_stage_box_predictor_conv_hyperparams)
-    predictor.predict_keypoints = proposal.learn(
-        f'{where}.predict_keypoints', True, f'kernel {last}'
-    )
-    where = f'{where}.keypoint_head'
+    predictor = Section(model, _WHERE).child(_HEAD)
+    head = predictor.child('keypoint_head')
+    head.message.conv_hyperparams.CopyFrom(model.first_stage_box_predictor_conv_hyperparams)
+    proposal.set(predictor, 'predict_keypoints', True, f'kernel {last}')
     # Kernels of transposed convolutions have the outputs before the inputs.
-    head.num_keypoints = proposal.learn(f'{where}.num_keypoints', shapes[last][2], f'kernel {last}')
-    head.depth = proposal.learn(f'{where}.depth', shapes[layers[0]][-1], f'kernel {layers[0]}')
-    head.num_conv_layers = proposal.learn(
-        f'{where}.num_conv_layers', len(layers), f'kernels {_KEYPOINTS}/Conv...'
-    )
-    set_activation(
-        head.conv_hyperparams,
-        kernels,
-        rf'^{SCOPE}(_\d+)?/KeypointPredictor/Conv/',
-        f'{where}.conv_hyperparams',
-        proposal,
-    )
+    proposal.set(head, 'num_keypoints', shapes[last][2], f'kernel {last}')
+    proposal.set(head, 'depth', shapes[layers[0]][-1], f'kernel {layers[0]}')
+    proposal.set(head, 'num_conv_layers', len(layers), f'kernels {_KEYPOINTS}/Conv...')
+    part = rf'^{SCOPE}(_\d+)?/KeypointPredictor/Conv/'
+    set_activation(head.child('conv_hyperparams'), kernels, part, proposal)
 
 
 def read_mask_size(
@@ -206,19 +177,15 @@ def read_mask_size(
     fetches = {'first': f'{graph.inputs(first)[0]}:0', 'last': f'{last}:0'}
     values = runner.run(fetches, runner.test_image(_IMAGE))
     before, after = (values[key].shape[1:3] for key in ('first', 'last'))
-    head, where = (
-        model.second_stage_box_predictor.mask_rcnn_box_predictor,
-        f'{_HEAD}.mask_rcnn_box_predictor',
-    )
+    head = Section(model, _WHERE).child(_HEAD)
     evidence = f'size of the output of {last}'
-    head.mask_height = proposal.learn(f'{where}.mask_height', after[0], evidence)
-    head.mask_width = proposal.learn(f'{where}.mask_width', after[1], evidence)
+    proposal.set(head, 'mask_height', after[0], evidence)
+    proposal.set(head, 'mask_width', after[1], evidence)
     if before != after:
-        head.convolve_then_upsample_masks = True
         evidence = f'features of {before[0]}x{before[1]} become {after[0]}x{after[1]}'
-        proposal.learn(f'{where}.convolve_then_upsample_masks', True, evidence)
+        proposal.set(head, 'convolve_then_upsample_masks', True, evidence)
         # One more convolution follows the enlargement.
-        head.mask_prediction_num_conv_layers -= 1
+        head.message.mask_prediction_num_conv_layers -= 1
 
 
 def _read_maps(
@@ -226,10 +193,8 @@ def _read_maps(
 ) -> None:
     shapes = kernels.shapes()
     model.second_stage_box_predictor.Clear()
-    head, where = (
-        model.second_stage_box_predictor.rfcn_box_predictor,
-        f'{_HEAD}.rfcn_box_predictor',
-    )
+    section = Section(model, _WHERE).child('second_stage_box_predictor.rfcn_box_predictor')
+    head = section.message
     head.conv_hyperparams.CopyFrom(model.first_stage_box_predictor_conv_hyperparams)
     head.crop_height = head.crop_width = 18
     codes, classes = shapes[_BOX_MAPS][-1], shapes[_CLASS_MAPS][-1]
@@ -245,13 +210,10 @@ def _read_maps(
     count = codes // (_CODE_SIZE * bins)
     model.num_classes = proposal.learn(f'{_WHERE}.num_classes', count, evidence)
     for name in ('num_spatial_bins_height', 'num_spatial_bins_width'):
-        setattr(head, name, proposal.learn(f'{where}.{name}', side, evidence))
+        proposal.set(section, name, side, evidence)
     if _REDUCED in shapes:
-        depth = shapes[_REDUCED][-1]
-        head.depth = proposal.learn(f'{where}.depth', depth, f'kernel {_REDUCED}')
-    set_activation(
-        head.conv_hyperparams, kernels, 'reduce_depth', f'{where}.conv_hyperparams', proposal
-    )
+        proposal.set(section, 'depth', shapes[_REDUCED][-1], f'kernel {_REDUCED}')
+    set_activation(section.child('conv_hyperparams'), kernels, 'reduce_depth', proposal)
     if graph is None:
         return
     crops = graph.find_ops('CropAndResize')
@@ -260,5 +222,5 @@ def _read_maps(
         raise Refusal('its graph has no node CropAndResize, so the size of crops is not known')
     sides: List[int] = [int(each) * side for each in size.ravel()]
     evidence = f'{side} bins, input of {crops[0]}'
-    head.crop_height = proposal.learn(f'{where}.crop_height', sides[0], evidence)
-    head.crop_width = proposal.learn(f'{where}.crop_width', sides[1], evidence)
+    proposal.set(section, 'crop_height', sides[0], evidence)
+    proposal.set(section, 'crop_width', sides[1], evidence)
