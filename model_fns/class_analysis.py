@@ -60,7 +60,7 @@ def known(value: float) -> Cell:
 
 
 def worst_first(values: np.ndarray, names: Sequence[str]) -> Mapping[str, float]:
-    """Return the values that are not NaN by name, in ascending order, for `plots.bars`."""
+    """Return the values [n] that are not NaN by name, in ascending order, for `plots.bars`."""
     order = np.argsort(values, kind='stable')
     return {names[index]: float(values[index]) for index in order if not np.isnan(values[index])}
 

@@ -354,7 +354,7 @@ def clip_by_global_norm(
     Args:
         pairs: gradients and variables.
         bound: the largest norm, more than 0.
-        norm: the norm of the gradients, if it is known already.
+        norm: the norm of the gradients, a float32 scalar, if it is known already.
     """
     if not pairs:
         return []

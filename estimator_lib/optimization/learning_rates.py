@@ -139,7 +139,7 @@ def warmup_stable_decay(
     cool_down_steps: int = 0,
     end_learning_rate: float = 0.0,
 ) -> tf.Tensor:
-    """Compute a constant rate between a linear warm-up and a cool-down.
+    """Compute a constant rate between a linear warm-up and a cool-down: float32 scalar.
 
     The cool-down is `end + (base - end) * (1 - sqrt(x))`, with x from 0 to 1 in the last
     `cool_down_steps` before `total_steps` (Haegele et al. 2024, arXiv 2405.18392, section 4), and

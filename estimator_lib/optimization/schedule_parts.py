@@ -38,7 +38,7 @@ def line(step: tf.Tensor, start: float, end: float, steps: int) -> tf.Tensor:
 
 
 def warm_up(step: tf.Tensor, rate: tf.Tensor, start: float, end: float, steps: int) -> tf.Tensor:
-    """Replace a rate before `steps` by a line from `start` to `end`; 0 steps: return the rate."""
+    """Replace a rate, a float32 scalar, before `steps` by a line from `start` to `end`, if any."""
     return tf.where(step < steps, line(step, start, end, steps), rate) if steps else rate
 
 

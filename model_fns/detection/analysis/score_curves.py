@@ -46,7 +46,13 @@ def score_rates(
 
 
 def best_threshold(scores: np.ndarray, found: np.ndarray, count: int) -> float:
-    """Return the score with the best F1, the highest of several; NaN without a true positive."""
+    """Return the score with the best F1, the highest of several; NaN without a true positive.
+
+    Args:
+        scores: [n], the highest first.
+        found: bool [n], true positives.
+        count: number of objects.
+    """
     if not count or not found.any():
         return float('nan')
     f1 = score_rates(scores, found, count, scores).f1

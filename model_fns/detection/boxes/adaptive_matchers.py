@@ -48,7 +48,7 @@ class AtssMatcher(matchers.Matcher):
         claiming: tf.Tensor,
         placement: Optional[matchers.Placement] = None,
     ) -> tf.Tensor:
-        """Match each anchor with the most similar box that it is positive for."""
+        """Match anchors with the most similar boxes they are positive for: int32 [B, A]."""
         assert placement is not None
         inside = placement.inside()
         candidates = self._find_candidates(placement)
@@ -115,7 +115,7 @@ class DynamicMatcher(matchers.Matcher):
         claiming: tf.Tensor,
         placement: Optional[matchers.Placement] = None,
     ) -> tf.Tensor:
-        """Match each anchor with the box that it costs least, among those that take it."""
+        """Match anchors with the boxes that they cost least, of their takers: int32 [B, A]."""
         assert placement is not None
         if not self._static_steps:
             return self._match(valid, claiming, placement)

@@ -164,7 +164,7 @@ def model_family(family: BoxFamily) -> ModelBoxes:
 
 
 def find_family(boxes: tf.Tensor) -> BoxFamily:
-    """Find the family of boxes by the static size of their last dimension.
+    """Find the family of boxes [..., K] by K, the static size of their last dimension.
 
     Raises:
         ValueError: no family has that size.

@@ -211,7 +211,7 @@ class ArgMaxMatcher(Matcher):
         claiming: tf.Tensor,
         placement: Optional[Placement] = None,
     ) -> tf.Tensor:
-        """Match each anchor with its most similar box, then force matches as configured."""
+        """Match anchors with their most similar boxes, then force matches: int32 [B, A]."""
         del placement
         if not similarity.shape[1]:  # without a row there is no largest similarity
             similarity = tf.pad(similarity, [[0, 0], [0, 1], [0, 0]])
@@ -243,7 +243,7 @@ class BipartiteMatcher(Matcher):
         claiming: tf.Tensor,
         placement: Optional[Placement] = None,
     ) -> tf.Tensor:
-        """Match each `claiming` row with at most one anchor."""
+        """Match each `claiming` row with at most one anchor: int32 [B, A]."""
         del placement
         batch, rows, anchors = tf.unstack(tf.shape(similarity))
         taking_part = tf.logical_and(valid, claiming)

@@ -39,7 +39,7 @@ def corners(boxes: tf.Tensor) -> tf.Tensor:
 
 
 def to_rectangles(boxes: tf.Tensor) -> tf.Tensor:
-    """Return the boxes themselves, which are rotated rectangles."""
+    """Return the boxes [..., 5] themselves, which are rotated rectangles."""
     return boxes
 
 

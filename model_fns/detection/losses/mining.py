@@ -129,7 +129,7 @@ class HardExamples(Reduction):
     def anchor_weights(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Optional[tf.Tensor]:
-        """Return 1 for hard anchors, else 0."""
+        """Return 1 for hard anchors, else 0: float32 [B, A]."""
         hardness = (
             losses.classification * self._classification_weight
             + losses.localization * self._localization_weight
@@ -179,7 +179,7 @@ class SampledExamples(Reduction):
     def anchor_weights(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Optional[tf.Tensor]:
-        """Compute the weights of the drawn anchors by `then`, and 0 for others."""
+        """Compute weights by `then` for drawn anchors, and 0 for others: float32 [B, A]."""
         drawn = tf.stop_gradient(tf.cast(self._drawn(assigned), tf.float32))
         losses = AnchorLosses(losses.classification * drawn, losses.localization * drawn)
         weights = self._then.anchor_weights(losses, assigned, decode_boxes)
@@ -220,7 +220,7 @@ class WeightedNegatives(Reduction):
     def anchor_weights(
         self, losses: AnchorLosses, assigned: targets.Targets, decode_boxes: DecodeBoxes
     ) -> Optional[tf.Tensor]:
-        """Return 1 for positives and a common weight for negatives."""
+        """Return 1 for positives and a common weight for negatives: float32 [B, A]."""
         positive = tf.cast(assigned.matches >= 0, tf.float32)
         negative = tf.cast(tf.equal(assigned.matches, matchers.UNMATCHED), tf.float32)
         num_positive = tf.reduce_sum(positive, axis=1, keepdims=True)

@@ -216,7 +216,7 @@ def undefined_result(limits: int = len(LIMITS)) -> ClassResult:
 
 
 def mean_precision(found: np.ndarray, count: int) -> float:
-    """Compute the mean of `precision_at_recalls`; 0 without detections."""
+    """Compute the mean of `precision_at_recalls` of bool [n]; 0 without detections."""
     return float(precision_at_recalls(found, count).mean()) if len(found) else 0.0
 
 

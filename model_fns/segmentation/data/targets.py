@@ -41,7 +41,8 @@ def head_targets(
     """Build the targets of a model's heads for instances and edges, by the names of `fields`.
 
     Args:
-        labels: of one image: `fields.SEMANTIC` and, where a head needs them, `fields.INSTANCES`.
+        labels: of one image, [H, W] each: `fields.SEMANTIC`, and `fields.INSTANCES` for heads that
+            need them.
         model: has the heads.
         ignore_label: pixels of it have no target.
     """

@@ -86,7 +86,7 @@ def conv3x3(
     separable: bool,
     rate: int = 1,
 ) -> tf.Tensor:
-    """Build a plain 3x3 convolution, or a separable one by `split_separable_conv2d`."""
+    """Convolve [B, height, width, C] plainly, or separably by `split_separable_conv2d`."""
     if separable:
         return split_separable_conv2d(features, num_outputs, style, scope, rate=rate)
     return layers.conv2d(features, num_outputs, 3, style, scope, rate=rate)

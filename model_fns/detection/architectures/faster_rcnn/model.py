@@ -258,7 +258,7 @@ class FasterRcnnModel(detector.Detector):
         return self._backbone.extractor.foreign_checkpoint(names)
 
     def anchor_fit(self, images: tf.Tensor, boxes: tf.Tensor) -> Optional[detector.AnchorFit]:
-        """Compute the similarity of boxes and the best anchors of training.
+        """Compute the similarity of boxes, [B, N, K], and the best anchors of training.
 
         The first stage also forces worse matches, so the threshold is that of the second stage.
         """
