@@ -119,15 +119,15 @@ def _training(rules: ConfigRules, config: PipelineConfig, needed: bool) -> Itera
         yield from schedule_checks.check_optimizer(train_config.optimizer, train_config.num_steps)
     if config.HasField('train_input_reader'):
         reader = config.train_input_reader
-        yield from check_reader('train_input_reader', reader, needed)
+        yield from check_reader(Section(reader, 'train_input_reader'), needed)
         yield from check_batch_counts(reader, train_config.batch_size)
     elif needed:
         yield Problem('train_input_reader', 'is missing; training needs examples.')
     yield from _checkpoint_type(rules, train_config.fine_tune_checkpoint_type)
-    for index, multiplier in enumerate(train_config.gradient_multipliers):
-        if not multiplier.HasField('variable_pattern'):
-            path = f'train_config.gradient_multipliers.{index}.variable_pattern'
-            yield Problem(path, 'not set; expected a regular expression for variable names.')
+    for multiplier in Section(config).children('train_config.gradient_multipliers'):
+        if not multiplier.message.HasField('variable_pattern'):
+            text = 'not set; expected a regular expression for variable names.'
+            yield multiplier.problem('variable_pattern', text)
 
 
 def _checkpoint_type(rules: ConfigRules, kind: str) -> Iterator[Problem]:
@@ -138,11 +138,11 @@ def _checkpoint_type(rules: ConfigRules, kind: str) -> Iterator[Problem]:
 
 
 def _evaluation(config: PipelineConfig, needed: bool) -> Iterator[Problem]:
-    for index, reader in enumerate(config.eval_input_reader):
-        yield from check_reader(f'eval_input_reader.{index}', reader, needed)
-        if config.eval_config.tiles.size and reader.tiles.size:
-            yield Problem(
-                f'eval_input_reader.{index}.tiles',
+    for reader in Section(config).children('eval_input_reader'):
+        yield from check_reader(reader, needed)
+        if config.eval_config.tiles.size and reader.message.tiles.size:
+            yield reader.problem(
+                'tiles',
                 'eval_config.tiles merges the predictions for tiles of whole images; expected one '
                 'of them.',
             )

@@ -43,9 +43,9 @@ def read_label_maps(
             field), or two contradict each other.
     """
     fields: Dict[str, str] = {}
-    for name, reader in reader_checks.list_readers(config):
-        if reader.label_map_path:
-            fields.setdefault(reader.label_map_path, f'{name}.label_map_path')
+    for reader in reader_checks.list_readers(config):
+        if reader.message.label_map_path:
+            fields.setdefault(reader.message.label_map_path, reader.at('label_map_path'))
     maps, problems = [], []
     for path, field in fields.items():
         try:
@@ -105,8 +105,8 @@ def check_labeled_classes(
         errors.ConfigError: the label map has no such class.
     """
     readers = [
-        (name, record_sources.labeled_names(each))
-        for name, each in reader_checks.list_readers(config)
+        (each.at('labeled_classes'), record_sources.labeled_names(each.message))
+        for each in reader_checks.list_readers(config)
     ]
     for field, entries in readers:
         for name in itertools.chain(*entries):
@@ -114,7 +114,7 @@ def check_labeled_classes(
                 if label_map is not None:
                     label_map.id_of_name(name)
             except errors.DataError as error:
-                raise errors.ConfigError(f'{field}.labeled_classes: {error}') from error
+                raise errors.ConfigError(f'{field}: {error}') from error
     return any(any(entries) for _, entries in readers)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
-from estimator_lib.config import message_checks
+from estimator_lib.config import message_checks, reader_checks
 from estimator_lib.config.rules import PipelineConfig, Problem
 from estimator_lib.config.section import Section
 from model_fns.detection.config_rules import checks
@@ -36,7 +36,7 @@ def check_center_net(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Check `model.center_net` beyond single fields."""
     yield from _problems(Section(pipeline).child('model.center_net'))
     if pipeline.model.center_net.keypoint_estimation_task:
-        for reader in checks.readers(pipeline):
+        for reader in reader_checks.list_readers(pipeline):
             if not reader.message.num_keypoints:
                 yield reader.problem(
                     'num_keypoints',

@@ -14,7 +14,6 @@ from protos import (
     box_coding_pb2,
     box_predictors_pb2,
     feature_pyramids_pb2,
-    input_reader_pb2,
     post_processing_pb2,
     ssd_pb2,
     target_assignment_pb2,
@@ -157,13 +156,6 @@ _ONLY_WITH: Mapping[Tuple[str, ...], Tuple[str, ...]] = {
 def is_short(config: train_pb2.TrainConfig) -> bool:
     """Check whether a run from scratch ends before slow moving statistics have settled."""
     return 0 < config.num_steps < SLOW_STATISTICS and not config.fine_tune_checkpoint
-
-
-def readers(pipeline: PipelineConfig) -> Iterator[Section[input_reader_pb2.InputReader]]:
-    """Yield the input readers of a config."""
-    if pipeline.HasField('train_input_reader'):
-        yield Section(pipeline).child('train_input_reader')
-    yield from Section(pipeline).children('eval_input_reader')
 
 
 def _matcher(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:

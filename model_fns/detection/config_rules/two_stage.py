@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator, Union
 
-from estimator_lib.config import message_checks, support
+from estimator_lib.config import message_checks, reader_checks, support
 from estimator_lib.config.rules import PipelineConfig, Problem
 from estimator_lib.config.section import Section
 from model_fns.detection import generations
@@ -53,7 +53,7 @@ def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
     model = Section(pipeline).child('model.faster_rcnn')
     yield from _problems(model)
     if model.message.HasField('context_config'):
-        for reader in checks.readers(pipeline):
+        for reader in reader_checks.list_readers(pipeline):
             if not reader.message.load_context_features:
                 yield reader.problem(
                     'load_context_features',
@@ -83,7 +83,7 @@ def _instance_readers(pipeline: PipelineConfig) -> Iterator[Problem]:
                 'train_config.merge_multiple_label_boxes',
                 'true; a mask is learned for one class (number_of_stages: 3): expected false.',
             )
-        for reader in checks.readers(pipeline):
+        for reader in reader_checks.list_readers(pipeline):
             if not reader.message.load_instance_masks:
                 yield reader.problem(
                     'load_instance_masks',
@@ -92,7 +92,7 @@ def _instance_readers(pipeline: PipelineConfig) -> Iterator[Problem]:
                 )
     if learns_keypoints(model.message):
         head = model.child(f'{_MASK_HEAD}.keypoint_head')
-        for reader in checks.readers(pipeline):
+        for reader in reader_checks.list_readers(pipeline):
             if reader.message.num_keypoints != head.message.num_keypoints:
                 yield reader.problem(
                     'num_keypoints',

@@ -5,7 +5,9 @@ import pytest
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from estimator_lib.config import reader_checks
+from estimator_lib.config import message_checks, reader_checks
+from estimator_lib.config.rules import ConfigRules
+from estimator_lib.config.section import Section
 
 # Fields of a task that reads all examples in one way, and what decides about each.
 SAME = {
@@ -95,16 +97,27 @@ def test_an_evaluation_by_itself_looks_at_the_training_reader_too():
     [
         ('cache: MEMORY cache_max_megabytes: 5', {}),
         ('cache: FILE cache_max_megabytes: 5 cache_folder: "/disk"', {}),
-        ('cache_max_megabytes: 5', {'cache_max_megabytes': 'cache is NONE; expected it with'}),
-        ('cache: RECORDS cache_max_megabytes: 5', {'cache_max_megabytes': 'cache is RECORDS;'}),
-        ('cache: MEMORY cache_folder: "/disk"', {'cache_folder': 'MEMORY; expected it with FILE'}),
+        ('cache_max_megabytes: 5', {'cache_max_megabytes': 'it needs cache: MEMORY or FILE.'}),
+        ('cache: RECORDS cache_max_megabytes: 5', {'cache_max_megabytes': 'it needs cache: MEM'}),
+        ('cache: MEMORY cache_folder: "/disk"', {'cache_folder': 'it needs cache: FILE.'}),
+        (
+            'sample_from_datasets_weights: 1 examples_per_batch: 2',
+            {'examples_per_batch': 'it excludes sample_from_datasets_weights; set one.'},
+        ),
         ('cache: FILE cache_folder: "gs://x"', {'cache_folder': "'gs://x'; expected a folder of"}),
     ],
 )
 def test_a_cache_and_what_is_said_of_it(fields, expected):
     text = f'train_input_reader {{ tf_record_input_reader {{ input_path: "a" }} {fields} }}'
     reader = config_lib.parse_pipeline_config(text, 'text').train_input_reader
-    found = {one.path: one.text for one in reader_checks.check_reader('reader', reader)}
+    section = Section(reader, 'reader')
+    found = {
+        one.path: one.text
+        for one in (
+            *reader_checks.check_reader(section),
+            *message_checks.check_parts(ConfigRules(), section),
+        )
+    }
     assert found.keys() == {f'reader.{name}' for name in expected}
     assert all(part in found[f'reader.{name}'] for name, part in expected.items())
 
@@ -113,7 +126,8 @@ def file_problems(text, needed=True):
     config = config_lib.parse_pipeline_config(f'train_input_reader {{ {text} }}', 'text')
     reader = config.train_input_reader
     return {
-        p.path: p.text for p in reader_checks.check_reader('train_input_reader', reader, needed)
+        p.path: p.text
+        for p in reader_checks.check_reader(Section(reader, 'train_input_reader'), needed)
     }
 
 

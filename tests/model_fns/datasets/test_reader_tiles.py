@@ -5,6 +5,7 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.config import reader_checks
+from estimator_lib.config.section import Section
 from model_fns.datasets import readers
 from model_fns.recipes import facts
 from tests.estimator_lib.data import record_cases as cases
@@ -108,5 +109,5 @@ def test_what_has_no_tiles_is_refused_in_a_sentence(data):  # noqa: F811
     with pytest.raises(errors.UserError, match='tiles.size=5 tiles.overlap=5'):
         readers.open_files(tiled(files.reader_of(data, 'voc'), overlap=5), 0)
     reader = tiled(files.records_reader('some.tfrecord'))
-    (problem,) = reader_checks.check_reader('train_input_reader', reader)
+    (problem,) = reader_checks.check_reader(Section(reader, 'train_input_reader'))
     assert 'records are read as they are; expected a reader of files' in str(problem)
