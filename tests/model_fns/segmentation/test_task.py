@@ -650,7 +650,7 @@ def test_last_layers_and_biases_learn_faster():
         ('edge { num_classes: 3 }', 'edge.num_classes: got 3; expected 2'),
         ('dataset: "pascal"', "unknown segmentation data set 'pascal'; did you mean 'pascal_voc'"),
         ('loss { class_weights: [1, 2] }', 'class_weights has 2 numbers; expected one for each of'),
-        ('dense_prediction_cell {}', 'got both aspp and dense_prediction_cell'),
+        ('dense_prediction_cell {}', 'aspp: it excludes dense_prediction_cell'),
         (
             'export { output_stride: 12 }',
             'export.output_stride: got 12; expected 1, 2, 4, 8, 16, 32',

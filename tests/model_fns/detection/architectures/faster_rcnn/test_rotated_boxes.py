@@ -184,18 +184,22 @@ def test_the_graph_does_not_grow_and_boxes_have_five_numbers():
 @pytest.mark.parametrize(
     ('setting', 'path', 'text'),
     [
-        ('number_of_stages=3', 'number_of_stages', 'masks and keypoints are of axis-aligned boxes'),
-        ('use_combined_nms_in_first_stage=true', 'use_combined_nms_in_first_stage', 'kernel knows'),
+        ('number_of_stages=3', 'box_type', 'it excludes number_of_stages above 2.'),
+        (
+            'use_combined_nms_in_first_stage=true',
+            'box_type',
+            'expected use_combined_nms_in_first_stage: false.',
+        ),
         (
             'second_stage_post_processing.batch_non_max_suppression.use_combined_nms=true',
-            'second_stage_post_processing.batch_non_max_suppression.use_combined_nms',
-            'kernel knows',
+            'box_type',
+            'expected second_stage_post_processing.batch_non_max_suppression.use_combined_nms: f',
         ),
         (
             'second_stage_box_predictor={ rfcn_box_predictor { conv_hyperparams { '
             'initializer { truncated_normal_initializer {} } } } }',
-            'second_stage_box_predictor.rfcn_box_predictor',
-            'its bins are axis-aligned',
+            'box_type',
+            'it excludes second_stage_box_predictor.rfcn_box_predictor; set one.',
         ),
         (
             'second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size=4',
