@@ -159,8 +159,8 @@ def test_what_fits_is_accepted(settings):
         ),
         (
             [SHARED, f'{TOWERS}num_layers_before_predictor=2'],
-            f'{TOWERS}depth',
-            '0; expected at least 1, with num_layers_before_predictor above 0.',
+            f'{TOWERS}num_layers_before_predictor',
+            'it needs depth.',
         ),
         # Anchors.
         (

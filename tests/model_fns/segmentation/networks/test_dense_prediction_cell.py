@@ -41,7 +41,8 @@ ENTRIES = [
 
 
 def _config(text):
-    return Section(text_format.Parse(text, segmentation_pb2.DensePredictionCell()))
+    config = text_format.Parse(text, segmentation_pb2.DensePredictionCell())
+    return Section(config, 'dense_prediction_cell')
 
 
 def _style(is_training=False):

@@ -28,7 +28,7 @@ REFUSED = {
     'decoder { output_strides: [4, 1] unet_filters: 8 }': r'unet_filters: 1 values; expected 2,',
     'decoder { unet_filters: 8 sum_merge: true }': 'decoder.unet_filters: it excludes sum_merge;',
     'decoder { unet_filters: 8 num_filters: 4 }': 'decoder.num_filters: a U-Net concatenates',
-    'decoder { output_strides: 0 }': r'decoder.output_strides: ',
+    'decoder { output_strides: 0 }': r'decoder.output_strides.0: 0; expected at least 1',
     'decoder { output_is_logits: true }': 'output_is_logits: it needs sum_merge.',
     'decoder { output_is_logits: true sum_merge: true num_filters: 3 }': 'num_filters: got 3.* 21',
     'decoder { output_is_logits: true sum_merge: true separable_convolution: true }': (
