@@ -260,7 +260,7 @@ def test_what_fits_is_accepted(settings):
         (
             [f'{NMS}max_classes_per_detection=2'],
             f'{NMS}max_classes_per_detection',
-            'it needs use_class_agnostic_nms.',
+            'it needs use_class_agnostic_nms or max_classes_per_detection below 2.',
         ),
         (
             [f'{NMS}max_detections_per_class=101'],
