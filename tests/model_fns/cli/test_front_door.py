@@ -12,6 +12,7 @@ from model_fns import extras
 from model_fns.cli import builtin_configs, front_door
 from model_fns.cli.run_options import RunOptions
 from protos import pipeline_pb2
+from tests.estimator_lib.line_task import Line
 
 
 @pytest.mark.parametrize(
@@ -250,3 +251,12 @@ def test_coco_files_need_a_folder(tmp_path, monkeypatch):
         front_door.run(options)
     expected = '--coco_files: there is no folder for them; expected --output_dir.'
     assert str(caught.value) == expected
+
+
+def test_an_analysis_that_the_task_does_not_have_is_named(monkeypatch, caplog):
+    monkeypatch.setattr(front_door, 'build_task', lambda config, mode: Line())
+    for analyze in (False, True):
+        options = RunOptions(mode='evaluate', model_dir='run', analyze=analyze)
+        front_door._evaluated_task(options, pipeline_pb2.TrainEvalPipelineConfig())
+        said = '--analyze: the task line has no analysis; only metrics follow.'
+        assert (said in caplog.messages) == analyze
