@@ -8,16 +8,9 @@ import tensorflow as tf
 
 from estimator_lib.cluster import coordinated_stop
 from estimator_lib.processes import preemption
+from tests.estimator_lib.clocks import Clock
 
 tf1 = tf.compat.v1
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def monotonic(self):
-        return self.now
 
 
 @pytest.fixture

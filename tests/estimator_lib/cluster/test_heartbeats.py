@@ -3,22 +3,12 @@
 import pytest
 
 from estimator_lib.cluster import heartbeats
-
-
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def monotonic(self):
-        return self.now
-
-    def time(self):
-        return -self.now  # of another machine, and wrong
+from tests.estimator_lib.clocks import Clock
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    made = Clock()
+    made = Clock(100.0)
     monkeypatch.setattr(heartbeats, 'time', made)
     return made
 

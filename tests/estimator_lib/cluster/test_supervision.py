@@ -5,18 +5,8 @@ import pytest
 from estimator_lib import errors
 from estimator_lib.cluster import heartbeats, job_state, supervision
 from estimator_lib.processes import preemption
+from tests.estimator_lib.clocks import Clock
 from tests.estimator_lib.cluster.jobs import SERVERS, job, listening
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def monotonic(self):
-        return self.now
-
-    def time(self):
-        return self.now
 
 
 @pytest.fixture

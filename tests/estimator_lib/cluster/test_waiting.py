@@ -7,22 +7,12 @@ import pytest
 
 from estimator_lib import errors
 from estimator_lib.cluster import waiting
-
-
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def monotonic(self):
-        return self.now
-
-    def sleep(self, seconds):
-        self.now += seconds
+from tests.estimator_lib.clocks import Clock
 
 
 @pytest.fixture
 def clock(monkeypatch):
-    made = Clock()
+    made = Clock(100.0)
     monkeypatch.setattr(waiting, 'time', made)
     return made
 

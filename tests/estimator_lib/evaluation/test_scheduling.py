@@ -7,14 +7,7 @@ import tensorflow as tf
 
 from estimator_lib.evaluation import scheduling
 from protos import eval_pb2
-
-
-class Clock:
-    def __init__(self):
-        self.now = 1000.0
-
-    def monotonic(self):
-        return self.now
+from tests.estimator_lib.clocks import Clock
 
 
 @pytest.fixture

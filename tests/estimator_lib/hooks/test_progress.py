@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib.hooks import progress
+from tests.estimator_lib.clocks import Clock
 
 tf1 = tf.compat.v1
 
@@ -65,16 +66,6 @@ def test_durations(seconds, text):
 
 def test_losses_without_a_sum_are_added_up():
     assert progress.format_losses({'a': 1.0, 'b': 0.5}) == '1.5 (a 1, b 0.5)'
-
-
-class Clock:
-    """A clock that moves when it is told to."""
-
-    def __init__(self):
-        self.now = 1000.0
-
-    def monotonic(self):
-        return self.now
 
 
 @pytest.fixture

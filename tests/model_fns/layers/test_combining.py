@@ -7,35 +7,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model_fns import layers
+from tests.model_fns.layers.values import evaluate
 
 tf1 = tf.compat.v1
-
-
-def _random(*shape, seed=0):
-    return np.random.RandomState(seed).normal(size=shape).astype(np.float32)
-
-
-def _evaluate(build, graph_seed=3):
-    """What `build()` computes in a graph of its own; variables, by name, after one update."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        tf1.set_random_seed(graph_seed)
-        tensors = build()
-        session.run(tf1.global_variables_initializer())
-        values = session.run(tensors)
-        session.run(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
-        return values, session.run({v.op.name: v for v in tf1.global_variables()})
 
 
 class TestDropout:
     def test_keeps_the_asked_share_and_scales_it(self):
         values = np.ones([100, 100], np.float32)
-        outputs, _ = _evaluate(lambda: layers.dropout(values, 0.8, True, 'drop'))
+        outputs, _ = evaluate(lambda: layers.dropout(values, 0.8, True, 'drop'))
         assert set(np.unique(outputs)) == {0.0, np.float32(1.25)}
         assert (outputs > 0).mean() == pytest.approx(0.8, abs=0.02)
 
     def test_of_whole_examples_keeps_all_values_or_none(self):
         values = np.ones([500, 2, 3, 4], np.float32)
-        outputs, _ = _evaluate(lambda: layers.dropout(tf.constant(values), 0.8, True, 'a', True))
+        outputs, _ = evaluate(lambda: layers.dropout(tf.constant(values), 0.8, True, 'a', True))
         firsts = outputs[:, 0, 0, 0]
         np.testing.assert_array_equal(outputs, firsts[:, None, None, None] * values)
         assert set(np.unique(firsts)) == {0.0, np.float32(1.25)}
@@ -115,7 +101,7 @@ def test_sums_products_and_branches_by_hand(style):
         assert {tensor.dtype for tensor in tensors.values()} == {style.compute_dtype}
         return {name: layers.to_float32(tensor) for name, tensor in tensors.items()}
 
-    values, _ = _evaluate(build)
+    values, _ = evaluate(build)
     # All of these numbers are exact in both types.
     np.testing.assert_array_equal(values['sum'], [[[[-3.0, 9.0], [0.0, 0.75]]]])
     np.testing.assert_array_equal(values['capped'], [[[[0.0, 6.0], [0.0, 0.75]]]])
@@ -149,7 +135,7 @@ def test_resizing_by_hand_keeps_the_type(dtype):
         assert {tensor.dtype.name for tensor in tensors} == {dtype}
         return [tf.squeeze(layers.to_float32(tensor)) for tensor in tensors]
 
-    (smooth, nearest, enlarged, mean), _ = _evaluate(build)
+    (smooth, nearest, enlarged, mean), _ = evaluate(build)
     np.testing.assert_array_equal(smooth, [[0, 1, 2], [2, 3, 4], [4, 5, 6]])
     assert nearest[0, 0] == 0 and nearest[2, 2] == 6
     np.testing.assert_array_equal(
@@ -177,5 +163,5 @@ def test_sums_and_gated_features_are_rounded_to_ranges_with_the_names_that_they_
 
 
 def test_bilinear_enlarging_is_between_the_centers_of_cells():
-    found, _ = _evaluate(lambda: layers.enlarge(tf.constant([[[[0.0], [4.0]]]]), method='bilinear'))
+    found, _ = evaluate(lambda: layers.enlarge(tf.constant([[[[0.0], [4.0]]]]), method='bilinear'))
     np.testing.assert_allclose(found[0, :, :, 0], [[0, 1, 3, 4]] * 2)

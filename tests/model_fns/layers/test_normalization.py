@@ -5,31 +5,17 @@ import pytest
 import tensorflow as tf
 
 from model_fns import layers
+from tests.model_fns.layers.values import evaluate, random
 
 tf1 = tf.compat.v1
-
-
-def _random(*shape, seed=0):
-    return np.random.RandomState(seed).normal(size=shape).astype(np.float32)
-
-
-def _evaluate(build, graph_seed=3):
-    """What `build()` computes in a graph of its own; variables, by name, after one update."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        tf1.set_random_seed(graph_seed)
-        tensors = build()
-        session.run(tf1.global_variables_initializer())
-        values = session.run(tensors)
-        session.run(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
-        return values, session.run({v.op.name: v for v in tf1.global_variables()})
 
 
 class TestBatchNorm:
     @pytest.mark.parametrize('shape', [(2, 3, 3, 4), (5, 4), (3, 1, 1, 4)], ids=str)
     def test_training_normalizes_by_the_batch_and_moves_by_the_unbiased_variance(self, shape):
-        values = 3.0 * _random(*shape) + 1.0
+        values = 3.0 * random(*shape) + 1.0
         settings = layers.BatchNorm(decay=0.9, epsilon=0.01)
-        outputs, variables = _evaluate(
+        outputs, variables = evaluate(
             lambda: layers.batch_norm(tf.constant(values), settings, True)
         )
         axes = tuple(range(len(shape) - 1))
@@ -50,17 +36,17 @@ class TestBatchNorm:
 
     @pytest.mark.parametrize('is_training, train', [(False, True), (True, False)])
     def test_otherwise_the_moving_statistics_are_used_and_stay(self, is_training, train):
-        values = _random(2, 3, 3, 4)
+        values = random(2, 3, 3, 4)
         settings = layers.BatchNorm(scale=True, epsilon=0.5, train=train)
 
-        outputs, variables = _evaluate(
+        outputs, variables = evaluate(
             lambda: layers.batch_norm(tf.constant(values), settings, is_training, 'x')
         )
         np.testing.assert_allclose(outputs, values / np.sqrt(1.5), rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(variables['x/moving_variance'], np.ones(4))
 
     def test_updates_in_place_need_no_update_op(self):
-        values = _random(2, 3, 3, 4)
+        values = random(2, 3, 3, 4)
         settings = layers.BatchNorm(decay=0.0, inplace_update=True)
         with tf.Graph().as_default(), tf1.Session() as session:
             outputs = layers.batch_norm(tf.constant(values), settings, True)
@@ -76,7 +62,7 @@ class TestBatchNorm:
         )
 
     def test_gradient_of_rank_two_equals_that_of_rank_four(self):
-        values, upstream = _random(6, 4), _random(6, 4, seed=1)
+        values, upstream = random(6, 4), random(6, 4, seed=1)
 
         def build():
             settings = layers.BatchNorm(scale=True)
@@ -88,7 +74,7 @@ class TestBatchNorm:
                 gradients += tf.gradients(outputs, [inputs], upstream.reshape(shape))
             return gradients
 
-        (flat, image), _ = _evaluate(build)
+        (flat, image), _ = evaluate(build)
         np.testing.assert_allclose(flat, image.reshape(6, 4), rtol=1e-5)
 
 
@@ -103,7 +89,7 @@ def test_statistics_stay_float32_in_low_precision(dtype):
         assert outputs.dtype == dtype
         return tf.cast(outputs, tf.float32)
 
-    outputs, variables = _evaluate(build)
+    outputs, variables = evaluate(build)
     deviation = (2.0 / 9.0 + 0.001) ** 0.5
     np.testing.assert_allclose(outputs, (values - 1.0 / 3.0) / deviation, rtol=1e-2)
     assert variables['BatchNorm/moving_mean'] == pytest.approx([1.0 / 3.0], rel=1e-6)
@@ -117,8 +103,8 @@ class TestLayerNorm:
 
     @pytest.mark.parametrize('shape', [(2, 3, 2, 4), (5, 4)], ids=str)
     def test_values_and_gradients_are_those_of_the_definition(self, shape):
-        values, upstream = 3.0 * _random(*shape) + 1.0, _random(*shape, seed=1)
-        scale, offset = _random(4, seed=2), _random(4, seed=3)
+        values, upstream = 3.0 * random(*shape) + 1.0, random(*shape, seed=1)
+        scale, offset = random(4, seed=2), random(4, seed=3)
 
         def define(inputs, gamma, beta):
             mean, variance = tf.nn.moments(inputs, [-1], keepdims=True)
@@ -148,7 +134,7 @@ class TestLayerNorm:
     def test_statistics_stay_float32_in_low_precision(self):
         # In bfloat16 there is nothing between 256 and 258.
         values = np.float32([[256.0, 258.0, 256.0, 258.0]])
-        outputs, _ = _evaluate(
+        outputs, _ = evaluate(
             lambda: layers.layer_norm(tf.constant(values, tf.bfloat16), self.EPSILON)
         )
         assert outputs.dtype == tf.bfloat16.as_numpy_dtype

@@ -5,31 +5,17 @@ import pytest
 import tensorflow as tf
 
 from model_fns import layers
+from tests.model_fns.layers.values import evaluate, random
 
 tf1 = tf.compat.v1
-
-
-def _random(*shape, seed=0):
-    return np.random.RandomState(seed).normal(size=shape).astype(np.float32)
-
-
-def _evaluate(build, graph_seed=3):
-    """What `build()` computes in a graph of its own; variables, by name, after one update."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        tf1.set_random_seed(graph_seed)
-        tensors = build()
-        session.run(tf1.global_variables_initializer())
-        values = session.run(tensors)
-        session.run(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
-        return values, session.run({v.op.name: v for v in tf1.global_variables()})
 
 
 def test_linear_style_is_that_of_logits():
     style = layers.LayerStyle(
         is_training=True, batch_norm=layers.BatchNorm(), regularizer=layers.l2(0.1)
     )
-    values = _random(2, 3)
-    outputs, variables = _evaluate(
+    values = random(2, 3)
+    outputs, variables = evaluate(
         lambda: layers.fully_connected(values, 4, style.linear(), 'logits')
     )
     assert set(variables) == {'logits/weights', 'logits/biases'}

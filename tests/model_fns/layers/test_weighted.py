@@ -8,25 +8,11 @@ from hypothesis import strategies as st
 
 from model_fns import layers
 from model_fns.layers import forward_pass
+from tests.model_fns.layers.values import evaluate, random
 
 tf1 = tf.compat.v1
 
 PLAIN = layers.LayerStyle(activation=None)
-
-
-def _random(*shape, seed=0):
-    return np.random.RandomState(seed).normal(size=shape).astype(np.float32)
-
-
-def _evaluate(build, graph_seed=3):
-    """What `build()` computes in a graph of its own; variables, by name, after one update."""
-    with tf.Graph().as_default(), tf1.Session() as session:
-        tf1.set_random_seed(graph_seed)
-        tensors = build()
-        session.run(tf1.global_variables_initializer())
-        values = session.run(tensors)
-        session.run(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
-        return values, session.run({v.op.name: v for v in tf1.global_variables()})
 
 
 class TestVariables:
@@ -110,7 +96,7 @@ def _windows(images, kernel, stride, rate, padding):
 @pytest.fixture(scope='module', params=[(9, 10), (12, 9)], ids=str)
 def convolved(request):
     """Images, and of each convolution: its value, weights, and gradients for an upstream."""
-    images = _random(2, *request.param, 3)
+    images = random(2, *request.param, 3)
     kinds = {
         'full': (lambda *a, **k: layers.conv2d(a[0], 4, *a[1:], **k), 'bhwklc,klco->bhwo'),
         'depthwise': (layers.depthwise_conv2d, 'bhwklc,klcm->bhwcm'),
@@ -125,7 +111,7 @@ def convolved(request):
                 how = {'stride': stride, 'rate': rate, 'padding': padding, 'use_bias': False}
                 outputs = layer(inputs, kernel, PLAIN, scope, **how)
                 weights = tf1.trainable_variables(scope + '/')[0]
-                upstream = tf.constant(_random(*outputs.shape, seed=1))
+                upstream = tf.constant(random(*outputs.shape, seed=1))
                 gradients = tf.gradients(outputs, [inputs, weights], upstream)
                 tensors[(kind, *case)] = (outputs, weights, upstream, *gradients)
         session.run(tf1.global_variables_initializer())
@@ -148,7 +134,7 @@ def test_convolutions_and_their_gradients_against_loops(kind, case, convolved):
         weight_gradient, np.einsum(swapped, seen, upstream), rtol=1e-4, atol=1e-4
     )
     # The gradient for the image is the adjoint: <gradient, v> = <upstream, convolution of v>.
-    direction = _random(*images.shape, seed=2)
+    direction = random(*images.shape, seed=2)
     moved = np.einsum(product, _windows(direction, *case), weights)
     assert np.vdot(image_gradient, direction) == pytest.approx(np.vdot(upstream, moved), rel=1e-3)
 
@@ -156,7 +142,7 @@ def test_convolutions_and_their_gradients_against_loops(kind, case, convolved):
 @pytest.mark.parametrize('layer', [layers.depthwise_conv2d, layers.separable_conv2d, layers.conv2d])
 def test_fixed_padding_survives_graph_rewriting(layer):
     """What follows a convolution is fused with it: at one time that lost the padding."""
-    images = _random(2, 9, 10, 3)
+    images = random(2, 9, 10, 3)
     results = []
     with tf.Graph().as_default(), tf1.Session() as session:
         inputs = tf1.placeholder(tf.float32, [None, None, None, 3])
@@ -173,12 +159,12 @@ def test_fixed_padding_survives_graph_rewriting(layer):
 
 
 def test_separable_convolution_is_depthwise_then_pointwise():
-    images = _random(1, 6, 6, 3)
+    images = random(1, 6, 6, 3)
 
     def build():
         return layers.separable_conv2d(images, 5, 3, PLAIN, 'x', depth_multiplier=2, stride=2)
 
-    outputs, variables = _evaluate(build)
+    outputs, variables = evaluate(build)
     seen = _windows(images, 3, 2, 1, 'SAME')
     filtered = np.einsum('bhwklc,klcm->bhwcm', seen, variables['x/depthwise_weights'])
     filtered = filtered.reshape(*filtered.shape[:3], 6)
@@ -198,7 +184,7 @@ def test_same_and_fixed_padding_keep_size_over_stride(size, kernel, stride, data
 
 def test_training_pads_before_a_strided_convolution():
     """Gradients of a convolution that pads by itself have no fast kernel."""
-    images = _random(2, 7, 8, 3)
+    images = random(2, 7, 8, 3)
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         outputs = []
         for is_training in (True, False):
@@ -291,7 +277,7 @@ LAYERS = {
 @pytest.mark.parametrize('batch_norm', [None, layers.BatchNorm(scale=True)], ids=['bias', 'norm'])
 def test_low_precision_follows_float32(kind, dtype, bound, batch_norm):
     """The outputs, and the gradients of the same float32 variables."""
-    images = tf.constant(_random(4, 7, 7, 4))
+    images = tf.constant(random(4, 7, 7, 4))
     store = forward_pass.VariableStore(1)
     found = []
     for compute_dtype in (tf.float32, tf.as_dtype(dtype)):
@@ -321,7 +307,7 @@ class TestTransposed:
     @pytest.mark.parametrize('sides', [(2, 3), (None, None)])
     def test_it_is_the_gradient_of_a_strided_convolution(self, sides):
         def build():
-            values = tf1.placeholder_with_default(_random(1, 2, 3, 4), [1, *sides, 4])
+            values = tf1.placeholder_with_default(random(1, 2, 3, 4), [1, *sides, 4])
             outputs = layers.conv2d_transpose(values, 5, 3, PLAIN, 'up')
             (weights, _) = tf1.global_variables()
             image = tf.zeros([1, 4, 6, 5])
@@ -329,7 +315,7 @@ class TestTransposed:
             (expected,) = tf.gradients(convolved, [image], [values])
             return outputs, expected, tf.constant(outputs.shape.as_list()[3])
 
-        (found, expected, channels), variables = _evaluate(build)
+        (found, expected, channels), variables = evaluate(build)
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
         assert channels == 5 and found.shape == (1, 4, 6, 5)
         assert {name: one.shape for name, one in variables.items()} == {
@@ -340,9 +326,9 @@ class TestTransposed:
     def test_batch_norm_and_activation_follow(self):
         def build():
             style = layers.LayerStyle(batch_norm=layers.BatchNorm(scale=True), force_bias=True)
-            return layers.conv2d_transpose(tf.constant(_random(2, 3, 3, 2)), 4, 3, style, 'up')
+            return layers.conv2d_transpose(tf.constant(random(2, 3, 3, 2)), 4, 3, style, 'up')
 
-        found, variables = _evaluate(build)
+        found, variables = evaluate(build)
         assert found.min() == 0.0 and found.shape == (2, 6, 6, 4)
         assert set(variables) == {'up/weights', 'up/biases'} | {
             f'up/BatchNorm/{name}' for name in ('gamma', 'beta', 'moving_mean', 'moving_variance')
