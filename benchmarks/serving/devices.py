@@ -28,7 +28,7 @@ from estimator_lib.export.devices.device_files import DeviceWriter
 from estimator_lib.export.saved_model import SavedModelWriter
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.processes import child_processes
-from estimator_lib.task import Arrays
+from estimator_lib.task import Arrays, Task
 from estimator_lib.task_interfaces import agreement
 from estimator_lib.task_interfaces.deployable import Deployable
 from model_fns import build_task
@@ -69,12 +69,14 @@ class Exported(NamedTuple):
         inputs: what it takes, each with a batch dimension of 1.
         outputs: of each input, by name, in the order of the file.
         deployable: of a file for devices; None: it is for servers.
+        task: of the model.
     """
 
     path: str
     inputs: Sequence[np.ndarray]
     outputs: Sequence[Arrays]
     deployable: Optional[Deployable]
+    task: Task
 
 
 def create_source(name: str, folder: str) -> Source:
@@ -147,7 +149,7 @@ def _run(
             {name: value.numpy() for name, value in model(tf.constant(each)).items()}
             for each in inputs
         ]
-        return Exported(path, inputs, found, deployable)
+        return Exported(path, inputs, found, deployable, source.task)
     run = timing.load(path).run
     outputs = [run(each) for each in inputs]
     if deployable is None:
@@ -156,25 +158,24 @@ def _run(
     else:  # in the order of the file
         order = dict.fromkeys([*deployable.contents, *deployable.meanings])
         outputs = [{name: each[name] for name in order} for each in outputs]
-    return Exported(path, inputs, outputs, deployable)
+    return Exported(path, inputs, outputs, deployable, source.task)
 
 
 def _own_cell(exported: Exported, about: Mapping[str, Any], expected: Sequence[Arrays]) -> str:
     if exported.deployable is not None:  # compared with the checkpoint when it was written
         told = about['agreement']
         return describe(told['outputs'], told['largest_differences'])
-    return _compared(expected, exported.outputs, None)
+    return _compared(expected, exported.outputs, exported)
 
 
-def _compared(
-    expected: Sequence[Arrays], found: Sequence[Arrays], deployable: Optional[Deployable]
-) -> str:
-    by = agreement if deployable is None else deployable
-    if deployable is None:
-        parts = agreement.compare(expected, found)
-    else:
-        parts = deployable.agreement(expected, found, exact=True)
-    return describe(parts, by.largest_differences(expected, found))
+def _compared(expected: Sequence[Arrays], found: Sequence[Arrays], exported: Exported) -> str:
+    if exported.deployable is not None:
+        parts = exported.deployable.agreement(expected, found, exact=True)
+        return describe(parts, exported.deployable.largest_differences(expected, found))
+    in_order = agreement.compare(expected, found)
+    differences = agreement.largest_differences(expected, found)
+    same = {name: value for name, value in differences.items() if in_order[name] == 1.0}
+    return describe(exported.task.compare_served(expected, found), same)
 
 
 def describe(parts: Mapping[str, float], differences: Mapping[str, float]) -> str:
@@ -220,7 +221,7 @@ def _cell(package: str, name: str, exported: Exported, folder: str) -> str:
             {key: content[f'arr_{index}/{key}'] for key in exported.outputs[0]}
             for index in range(len(exported.inputs))
         ]
-    return _compared(exported.outputs, found, exported.deployable)
+    return _compared(exported.outputs, found, exported)
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:

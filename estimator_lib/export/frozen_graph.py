@@ -89,7 +89,7 @@ class FrozenGraphWriter(Writer[FrozenModel]):
         path = os.path.join(folder, self.file_name)
         outputs = model.expected[0]
         computed = run_file(path, f'{model.input_name}:0', list(outputs), model.sample.images)
-        parts = agreement.compare(model.expected, computed)
+        parts = source.task.compare_served(model.expected, computed)
         agreement.require(parts, _LEAST_AGREEMENT, path, str(model.sample))
         dtype, channels = source.task.image_format.dtype, source.task.image_format.channels
         return {

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Mapping, Optional, Tuple, TypeVar
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, TypeVar
 
 import tensorflow as tf
 
 from estimator_lib import errors
+from estimator_lib.task_interfaces import agreement
 from estimator_lib.task_interfaces.deployable import Deployable, Ops
 from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
-from estimator_lib.task_interfaces.tensors import Features, Tensors
+from estimator_lib.task_interfaces.tensors import Arrays, Features, Tensors
 
 DeploymentT = TypeVar('DeploymentT', bound='Deployment')
 
@@ -65,6 +66,20 @@ class Deployment(abc.ABC):
         Args:
             outputs: from `postprocess`.
         """
+
+    def compare_served(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays]
+    ) -> Dict[str, float]:
+        """Return the matching part of each output of a server's export, in [0, 1].
+
+        Outputs whose rows are chosen by scores may have another order where scores are equal but
+        for rounding.
+
+        Args:
+            expected: outputs of `export_outputs` for each image, by name.
+            found: those of the export.
+        """
+        return agreement.compare(expected, found)
 
     def evaluated_outputs(self, served: Tensors, sizes: tf.Tensor, features: Features) -> Tensors:
         """Return outputs for `Task.metrics`, of those that a served model gives for whole images.

@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_lib import tf_estimator
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.task import (
+    Arrays,
     BatchSpec,
     Example,
     Features,
@@ -27,6 +28,7 @@ from model_fns.detection import (
     data_checks,
     detector,
     fields,
+    file_agreement,
     merged_views,
     metrics,
 )
@@ -277,6 +279,12 @@ class DetectionTask(Task):
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """Select the outputs of a served model."""
         return self._model.export_outputs(outputs)
+
+    def compare_served(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays]
+    ) -> Dict[str, float]:
+        """Compare rows in any order where their own differs; see `file_agreement`."""
+        return file_agreement.compare_served(expected, found)
 
     def across_replicas(self) -> Sequence[str]:
         """Return the fields of layers with statistics of all replicas."""

@@ -29,7 +29,6 @@ from estimator_lib.export.devices.device_files import DeviceWriter
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.graphs import losses
 from estimator_lib.task import Task
-from estimator_lib.task_interfaces import agreement
 from protos import export_pb2, pipeline_pb2
 from vision_extras.benchmark import results, timing
 
@@ -163,7 +162,7 @@ class _Benchmark:
         expected = inference_graph.build(self.source, export_pb2.IMAGE_TENSOR, self.images).expected
         predictor = exported_model.Predictor(path)
         computed = [predictor.predict(image[np.newaxis]) for image in self.images]
-        return min(agreement.compare(expected, computed).values())
+        return min(self.source.task.compare_served(expected, computed).values())
 
 
 def benchmark(

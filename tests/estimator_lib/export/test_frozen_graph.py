@@ -79,6 +79,16 @@ def test_a_program_that_feeds_and_fetches_by_name(checkpoint, tmp_path):
     assert about['origin']['checkpoint'] == 'model.ckpt'
 
 
+def test_the_task_compares_the_outputs(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.setattr(Named, 'compare_served', lambda *_: {'rows': 0.995}, raising=False)
+    folder = export(Named(), Config(), checkpoint, tmp_path)
+    about = json.loads(pathlib.Path(folder, 'export.json').read_text())
+    assert about['agreement']['outputs'] == {'rows': 0.995}
+    monkeypatch.setattr(Named, 'compare_served', lambda *_: {'rows': 0.5})
+    with pytest.raises(errors.UserError, match='something else than the model: 50.00% of rows'):
+        export(Named(), Config(), checkpoint, tmp_path)
+
+
 def test_it_is_run_on_images_of_the_evaluation_where_they_are_here(checkpoint, tmp_path, caplog):
     caplog.set_level('INFO', 'estimator_lib')
     path = str(tmp_path / 'records')

@@ -241,6 +241,15 @@ def test_a_check_counts_what_training_leaves_out():
     )
 
 
+def test_outputs_of_servers_are_compared_in_any_order_of_equal_rows():
+    found = {
+        fields.DETECTION_BOXES: np.array([[[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]]]),
+        fields.DETECTION_SCORES: np.array([[0.7, 0.7]]),
+    }
+    swapped = {name: value[:, ::-1] for name, value in found.items()}
+    assert set(build_task(build()).compare_served([found], [swapped]).values()) == {1.0}
+
+
 def test_a_served_model_makes_colors_gray():
     config = build()
     config.model.ssd.image_resizer.fixed_shape_resizer.convert_to_grayscale = True
