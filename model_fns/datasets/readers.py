@@ -68,7 +68,8 @@ _PATHS = tuple(
         channel_folders.FLAG,
     )
 )
-_FLAG = re.compile(r'(?:argument )?(--[a-z_]+(?:=[a-z]+\b)?)')
+# Not within a path, which may have two hyphens too.
+_FLAG = re.compile(r'(?<![\w/.-])(?:argument )?(--[a-z_]+(?:=[a-z]+\b)?)')
 _HELP = ' (--help lists the flags)'
 _MOST_LISTINGS = 64  # that a process keeps
 _USUAL_BITS = 8
@@ -179,7 +180,7 @@ def open_files(reader: input_reader_pb2.InputReader, index: int) -> ConvertedFil
     listing = _list_files(reader, index)
     if listing.problems and is_strict:
         raise errors.DataError(
-            f'{_with_fields(sources.describe(listing.problems))}\nFix them, or set '
+            f'{sources.describe(listing.problems)}\nFix them, or set '
             'corrupt_record_policy: SKIP to leave such files out.'
         )
     return ConvertedFiles(listing, is_strict)
@@ -325,7 +326,8 @@ def _list_once(
         items = [item for item, own in zip(items, plan.parts) if names[own] == part]
         if not items:
             raise errors.DataError(f'options.split gives no image to the part {part!r}.')
-    _log_once(tuple(plan.notes), tuple(plan.problems))
+    problems = [each._replace(text=_with_fields(each.text)) for each in plan.problems]
+    _log_once(tuple(map(_with_fields, plan.notes)), tuple(problems))
     tiles = options.tiling and 'tiles of {} pixels that share {}'.format(*options.tiling)
     named = (arguments.images, arguments.annotations, arguments.list, part, tiles)
     converter = conversion.Converter(source, plan.classes, options, decodes=False)
@@ -340,7 +342,7 @@ def _list_once(
         items=items,
         converter=converter,
         classes=plan.classes,
-        problems=plan.problems,
+        problems=problems,
         contents=_contents(source, items, arguments.annotations, converter.channel_folders),
     )
 

@@ -242,21 +242,29 @@ def test_tags_and_keys_of_files_that_nobody_reads_are_named(tmp_path, capsys):
     assert "4 of 8 objects have keys that nobody reads: 'flags'" in capsys.readouterr().err
 
 
-def test_photographs_with_boxes_of_the_stored_picture_are_counted(tmp_path, capsys):
-    write_csv(tmp_path, CORNERS)
+def write_photographs(folder):
+    """Write a table whose images 1 and 3 are photographs with boxes of the stored picture."""
+    write_csv(folder, CORNERS)
     exif = Image.Exif()
     exif[0x0112] = 6
     for index in (1, 3):
-        path = tmp_path / 'images' / f'im{index}.png'
+        path = folder / 'images' / f'im{index}.png'
         Image.open(path).save(path.with_suffix('.jpg'), exif=exif.tobytes())
         path.unlink()
-    table = tmp_path / 'ann'
+    table = folder / 'ann'
     table.write_text(table.read_text().replace('im1.png', 'im1.jpg').replace('im3.png', 'im3.jpg'))
+
+
+PHOTOGRAPHS = (
+    'all 2 photographs that EXIF orientations lay on their side have annotations of the picture as '
+    'stored; write {} (first: '
+)
+
+
+def test_photographs_with_boxes_of_the_stored_picture_are_counted(tmp_path, capsys):
+    write_photographs(tmp_path)
     convert(tmp_path, 'csv', '--on_error=skip')
-    assert (
-        'all 2 photographs that EXIF orientations lay on their side have annotations of the '
-        'picture as stored; write --exif=ignore (first: '
-    ) in capsys.readouterr().err
+    assert PHOTOGRAPHS.format('--exif=ignore') in capsys.readouterr().err
     assert convert(tmp_path, 'csv', '--exif=ignore') == 0
     assert 'photographs' not in capsys.readouterr().err
 
@@ -351,16 +359,31 @@ def test_readers_refuse_what_the_converter_refuses(tmp_path, name, policy):
         inputs.input_files(reader)
 
 
-def test_readers_warn_of_the_same_once(tmp_path, monkeypatch):
+@pytest.fixture
+def warnings(monkeypatch):
+    """Return the list to which the warnings of all logs are added."""
+    logged = []
+    monkeypatch.setattr(
+        logging.Logger, 'warning', lambda _, text, *rest: logged.append(text % rest)
+    )
+    return logged
+
+
+def test_readers_warn_of_the_same_once(tmp_path, warnings):
     write_coco(tmp_path, SIZES, iscrowd=[0, 1])
     (tmp_path / 'map.pbtxt').write_text("item { id: 1 name: 'a' } item { id: 2 name: 'b' }")
-    warnings = []
-    monkeypatch.setattr(
-        logging.Logger, 'warning', lambda _, text, *rest: warnings.append(text % rest)
-    )
     for _ in range(2):
         inputs.input_files(reader_of(tmp_path, 'coco'))
     assert len(warnings) == 1 and '4 of 8 objects are crowds' in warnings[0]
+
+
+def test_warnings_of_readers_name_their_own_fields(tmp_path, warnings):
+    folder = tmp_path / 'a--exif'  # part of a path, not a flag
+    write_photographs(folder)
+    (folder / 'map.pbtxt').write_text("item { id: 1 name: 'a' }")
+    inputs.input_files(reader_of(folder, 'csv', corrupt_record_policy='SKIP'))
+    expected = PHOTOGRAPHS.format('options.ignore_exif: true') + str(folder)
+    assert [text for text in warnings if expected in text]
 
 
 def test_readers_name_their_own_fields(tmp_path):
