@@ -139,6 +139,7 @@ def _check_data(
     problems: _Problems,
 ) -> None:
     """Count and inspect the records of each reader, and print a report of the examples."""
+    num_known = len(problems.messages)
     readers = inputs.named_readers(config)
     examined: Dict[str, List[Any]] = {name: [] for name, _ in readers}
     fingerprints: Dict[str, List[shared_images.Fingerprint]] = {name: [] for name, _ in readers}
@@ -180,6 +181,12 @@ def _check_data(
         warnings = [*report.problems, *report.warnings] if sampled else [*report.warnings]
         warnings += shared_images.compare(fingerprints)
         _warn(f'{warning}{rest}' for warning in warnings)
+    training = config.train_input_reader
+    skips = training.corrupt_record_policy == input_reader_pb2.SKIP
+    if skips and len(problems.messages) == num_known:
+        # The start of a run also looks at the records that the policy leaves out.
+        with problems.collecting():
+            inputs.check_first_examples(task, training)
 
 
 def _plan_lines(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> List[str]:

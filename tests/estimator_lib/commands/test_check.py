@@ -143,6 +143,30 @@ def test_what_the_policy_leaves_out_is_a_warning(training, tmp_path, capsys):
     assert 'train_input_reader: 2 records like this: -1 is negative' in raised
 
 
+class RefusingChecks(TellingChecks):
+    """Refuses a run whose examples have other units, valid or not."""
+
+    def check_first_examples(self, records, are_all):
+        if any(self.examine(record) < -1 for record in records):
+            raise errors.DataError('train_input_reader: the unit is another.')
+        return ()
+
+
+class Refusing(Line):
+    checks = RefusingChecks()
+
+
+def test_what_the_policy_leaves_out_still_refuses_a_run(training, tmp_path, capsys):
+    """As labels from 0: those are malformed, and say that the others mean something else."""
+    training.train_input_reader.corrupt_record_policy = input_reader_pb2.SKIP
+    line_task.write_points(tmp_path / 'points.tfrecord', [-2.0, 1.0])
+    said, raised = run(training, capsys, Refusing())
+    assert raised == '1 problem found:\ntrain_input_reader: the unit is another.'
+    assert 'warning: left out: train_input_reader' in said
+    line_task.write_points(tmp_path / 'points.tfrecord', [-1.0, 1.0])
+    assert run(training, capsys, Refusing())[1] == ''
+
+
 def test_a_reader_without_files_is_named(config, capsys):
     config.eval_input_reader[1].tf_record_input_reader.input_path[:] = ['/nowhere/*']
     assert 'eval_input_reader[1]: ' in run(config, capsys)[1]
