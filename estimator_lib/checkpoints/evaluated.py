@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, Tuple
 
+import tensorflow as tf
+
+from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, state_files
+
+log = logging.getLogger('estimator_lib')
 
 METRICS_FILE = 'metrics.json'
 _STEP = 'global_step'
 
 
 def write(folder: str, step: int, metrics: Mapping[str, Mapping[str, float]]) -> None:
-    """Write `metrics.json`.
+    """Write `metrics.json`; a damaged one is set aside.
 
     NaN (a metric without data) and infinity become null in the file.
 
@@ -24,9 +30,7 @@ def write(folder: str, step: int, metrics: Mapping[str, Mapping[str, float]]) ->
         metrics: the metrics by evaluation set; the file keeps the order of the sets.
     """
     by_set = {name: dict(sorted(values.items())) for name, values in metrics.items()}
-    checkpoint_files.write_atomically(
-        os.path.join(folder, METRICS_FILE), to_json({_STEP: step, **by_set})
-    )
+    _replace(folder, {_STEP: step, **by_set})
 
 
 def read(checkpoint: str) -> Dict[str, Any]:
@@ -49,19 +53,22 @@ def read_file(path: str) -> Dict[str, Any]:
         path: the path of the file.
 
     Returns:
-        The step, and the metrics of each set that are numbers; empty if there is no file.
+        The step, and the metrics of each set that are numbers; empty if there is no file, or a
+        damaged one.
     """
-    content = state_files.read_state(path)
-    step = {_STEP: content[_STEP]} if isinstance(content.get(_STEP), int) else {}
-    sets = {name: value for name, value in content.items() if isinstance(value, Mapping)}
-    return {**step, **{name: _numbers(value) for name, value in sets.items()}}
+    try:
+        content = _read_valid(path)
+    except errors.DataError as error:
+        log.warning('%s It counts as empty.', error)
+        return {}
+    return {name: value if name == _STEP else _finite(value) for name, value in content.items()}
 
 
 def copy(checkpoint: str, folder: str) -> None:
     """Copy the `metrics.json` of a checkpoint to another folder, if there is one."""
     content = read(checkpoint)
     if content:
-        checkpoint_files.write_atomically(os.path.join(folder, METRICS_FILE), to_json(content))
+        _replace(folder, content)
 
 
 def first_set(content: Mapping[str, Any]) -> Dict[str, float]:
@@ -92,10 +99,41 @@ def _replace_nan(value: Any) -> Any:
     return value
 
 
-def _numbers(metrics: Mapping[str, Any]) -> Dict[str, float]:
+def _replace(folder: str, content: Mapping[str, Any]) -> None:
+    """Write the file of a folder; set a damaged one aside."""
+    path = os.path.join(folder, METRICS_FILE)
+    try:
+        _read_valid(path)
+    except errors.DataError as error:
+        if not tf.io.gfile.isdir(path):
+            state_files.set_aside(path, error)
+    checkpoint_files.write_atomically(path, to_json(content))
+
+
+def _read_valid(path: str) -> Dict[str, Any]:
+    """Read a file as it is; empty if there is none.
+
+    Raises:
+        errors.DataError: it is malformed, or has values of wrong types.
+    """
+    content = state_files.read_json(path) or {}
+    for name, value in content.items():
+        if name == _STEP:
+            _require(path, name, value, (int,), 'an integer')
+            continue
+        _require(path, name, value, (dict,), 'metrics')
+        for metric, number in value.items():
+            _require(path, f'{name}/{metric}', number, (int, float, type(None)), 'a number')
+    return content
+
+
+def _require(path: str, name: str, value: Any, kinds: Tuple[type, ...], expected: str) -> None:
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise errors.DataError(f'{path}: {name} is {value!r:.40}; expected {expected}.')
+
+
+def _finite(metrics: Mapping[str, Any]) -> Dict[str, float]:
     """Return the metrics that are finite. Earlier versions wrote NaN, which Python reads."""
     return {
-        name: value
-        for name, value in metrics.items()
-        if isinstance(value, (int, float)) and math.isfinite(value)
+        name: value for name, value in metrics.items() if value is not None and math.isfinite(value)
     }

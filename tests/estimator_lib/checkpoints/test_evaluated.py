@@ -67,20 +67,41 @@ def test_nan_of_earlier_versions_is_read(tmp_path):
     assert evaluated.first_set(evaluated.read(str(tmp_path / 'model.ckpt-7'))) == {'accuracy': 0.5}
 
 
-@pytest.mark.parametrize(
-    'text, known',
-    [
-        ('{"global_step": "x", "val": {"a": 1}}', {'val': {'a': 1}}),
-        ('{"global_step": 7, "val": [1]}', {'global_step': 7}),
-        ('{"global_step": 7, "val": {"a": {"b": 1}, "c": [1], "d": 2}}', {'val': {'d': 2}}),
-        ('{"global_step": ' + '7' * 5000 + '}', {}),
-        ('{"global_step": 7, "val": {"a": 1e400}}', {}),
-        ('{"val": ' * 900 + '1' + '}' * 900, {'val': {}}),
-    ],
-)
-def test_values_of_wrong_types_are_left_out(tmp_path, text, known):
+DAMAGED = {
+    '{"global_step": 7, "val": {"a"': 'is not JSON',
+    '[7]': 'has a JSON list; expected an object',
+    '{"global_step": "x", "val": {"a": 1}}': "global_step is 'x'; expected an integer",
+    '{"global_step": true, "val": {"a": 1}}': 'global_step is True; expected an integer',
+    '{"global_step": 7, "val": [1]}': 'val is [1]; expected metrics',
+    '{"global_step": 7, "val": {"a": {"b": 1}, "d": 2}}': "val/a is {'b': 1}; expected a number",
+    '{"global_step": ' + '7' * 5000 + '}': 'it has an integer of 5000 characters',
+    '{"global_step": 7, "val": {"a": 1e400}}': 'the number 1e400 is too large',
+    '{"val": ' * 900 + '1' + '}' * 900: 'expected a number',
+    '[' * 100_000: 'is not JSON',
+}
+
+
+@pytest.mark.parametrize('text, said', list(DAMAGED.items()), ids=range(len(DAMAGED)))
+def test_a_damaged_file_is_set_aside_with_a_sentence(tmp_path, caplog, text, said):
     path = tmp_path / 'metrics.json'
     path.write_text(text)
-    content = evaluated.read_file(str(path))
-    assert {**content, **known} == content and set(content) <= {'global_step', 'val'}
-    assert all(isinstance(each, (int, float)) for each in evaluated.first_set(content).values())
+    assert evaluated.read_file(str(path)) == {}  # readers change nothing
+    (message,) = caplog.messages
+    assert message.startswith(str(path)) and said in message
+    assert message.endswith('It counts as empty.') and path.read_text() == text
+    caplog.clear()
+    for step in (7, 8):
+        evaluated.write(str(tmp_path), step, METRICS)
+    assert (tmp_path / 'metrics.1.json').read_text() == text
+    assert not (tmp_path / 'metrics.2.json').exists()
+    assert evaluated.read(str(tmp_path / 'model.ckpt-8'))['val'] == METRICS['val']
+    (message,) = caplog.messages
+    assert f'The file is {tmp_path}/metrics.1.json now, and a new one begins.' in message
+
+
+def test_a_copy_sets_a_damaged_file_aside(folder):
+    (folder / 'best').mkdir()
+    (folder / 'best' / 'metrics.json').write_text('{')
+    evaluated.copy(str(folder / 'model.ckpt-7'), str(folder / 'best'))
+    assert (folder / 'best' / 'metrics.1.json').read_text() == '{'
+    assert evaluated.read(str(folder / 'best' / 'model.ckpt-7'))['val'] == METRICS['val']
