@@ -21,7 +21,7 @@ from typing import (
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.task import DataReport
 from model_fns.datasets.meaning.annotated import Annotated
 from model_fns.detection.boxes.family import BoxFamily
@@ -40,9 +40,9 @@ _PERCENTILES = (5, 50, 95)
 _MULTIPLE = 32  # of the sides of a proposed input
 _ROUNDING = 1e-4  # tolerance for boxes beyond the image, because of rounding
 # Reasons why boxes are left out.
-_UNKNOWN = 'are of classes that the model does not have'
-_NOT_A_NUMBER = 'are not numbers'
-_NO_AREA = 'have no area'
+_UNKNOWN = 'of classes that the model does not have'
+_NOT_A_NUMBER = 'with sides that are not numbers'
+_NO_AREA = 'without area'
 
 Size = Tuple[int, int]
 
@@ -151,9 +151,9 @@ def list_warnings(readers: Mapping[str, Sequence[Record]], room: Mapping[str, in
             unknown = collections.Counter(label for record in records for label in record.unknown)
             named = [f'{name!r} ({count})' for name, count in unknown.most_common()]
             more = f': {errors.shortened(named)}' if reason == _UNKNOWN else ''
-            warnings += _sentence(reader, records, counts, f'{reason}, and are left out{more}')
+            warnings += _sentence(reader, records, counts, f'{reason}, left out{more}')
         warnings += _sentence(
-            reader, records, [record.outside for record in records], 'reach out of the image'
+            reader, records, [record.outside for record in records], 'beyond the edge of the image'
         )
         most = room[reader]
         largest = max((record.num_rows() for record in records), default=0)
@@ -161,7 +161,7 @@ def list_warnings(readers: Mapping[str, Sequence[Record]], room: Mapping[str, in
             reader,
             records,
             [max(record.num_rows() - most, 0) for record in records],
-            f'are left out, because max_number_of_boxes is {most}; max_number_of_boxes: {largest} '
+            f'left out, because max_number_of_boxes is {most}; max_number_of_boxes: {largest} '
             'has room for all of them',
         )
     return warnings
@@ -174,8 +174,9 @@ def _sentence(
     if not len(affected):
         return ()
     first = records[affected[0]].source
-    place = f'of {len(affected)} records' + (f' ({first!r} first)' if first else '')
-    return [f'{reader}: {sum(counts)} boxes {place} {text}']
+    boxes = texts.counted(sum(counts), 'box', 'boxes')
+    place = texts.counted(len(affected), 'record') + (f' ({first!r} first)' if first else '')
+    return [f'{reader}: {boxes} of {place} {text}']
 
 
 class Fit(NamedTuple):

@@ -52,7 +52,7 @@ class PairedSource(Source):
         if not paths.keys() & annotations.keys():
             raise errors.DataError(
                 f'--annotations: {self._annotation_folder} has no {self.kind} with the stem of any '
-                f'of the {len(paths)} images in {self._image_folder}.'
+                f'of the images in {self._image_folder} ({texts.counted(len(paths), "image")}).'
             )
         return [
             Item(

@@ -12,6 +12,8 @@ from typing import Dict
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import texts
+
 log = logging.getLogger(__name__)
 
 _MAX_NAMED = 5
@@ -51,10 +53,10 @@ class CrowdedImages:
             self._next_warning *= 10
             names = [name.decode('utf-8', 'replace') for name in self._left_out]
             log.warning(
-                '%d boxes of %d images are left out in training, because an image has more than '
+                '%s of %s left out in training, because an image has more than '
                 'max_number_of_boxes, %d (max_number_of_boxes: %d has room for all of them): %s',
-                sum(self._left_out.values()),
-                len(names),
+                texts.counted(sum(self._left_out.values()), 'box', 'boxes'),
+                texts.counted(len(names), 'image'),
                 self._max_boxes,
                 self._max_boxes + max(self._left_out.values()),
                 ', '.join(names[:_MAX_NAMED]) + (', ...' if len(names) > _MAX_NAMED else ''),

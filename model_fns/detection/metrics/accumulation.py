@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Set
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import texts
 from estimator_lib.task import Features, Labels, Metric, Tensors
 from model_fns.detection import fields
 from model_fns.detection.metrics import image_arrays
@@ -130,10 +131,9 @@ class _Collected:
             )
         if self._crowded:
             log.warning(
-                '%d boxes of %d images were left out, because an image has more than '
-                'max_number_of_boxes: %s',
-                sum(self._crowded.values()),
-                len(self._crowded),
+                '%s of %s left out, because an image has more than max_number_of_boxes: %s',
+                texts.counted(sum(self._crowded.values()), 'box', 'boxes'),
+                texts.counted(len(self._crowded), 'image'),
                 _listed(list(self._crowded)),
             )
         metrics: Dict[str, float] = {}

@@ -114,12 +114,12 @@ def test_boxes_that_training_leaves_out_are_counted():
     assert [one.ids for one in records] == [(2, 1), (1, 1, 1)]
     assert len(records[0].boxes) == 2
     assert box_report.list_warnings({'train': records}, {'train': 2}) == [
-        "train: 2 boxes of 1 records ('a.png' first) are of classes that the model does not have, "
-        "and are left out: 'cow' (2)",
-        "train: 1 boxes of 1 records ('a.png' first) are not numbers, and are left out",
-        "train: 1 boxes of 1 records ('a.png' first) have no area, and are left out",
-        "train: 1 boxes of 1 records ('a.png' first) reach out of the image",
-        "train: 1 boxes of 1 records ('b.png' first) are left out, because max_number_of_boxes is "
+        "train: 2 boxes of 1 record ('a.png' first) of classes that the model does not have, "
+        "left out: 'cow' (2)",
+        "train: 1 box of 1 record ('a.png' first) with sides that are not numbers, left out",
+        "train: 1 box of 1 record ('a.png' first) without area, left out",
+        "train: 1 box of 1 record ('a.png' first) beyond the edge of the image",
+        "train: 1 box of 1 record ('b.png' first) left out, because max_number_of_boxes is "
         '2; max_number_of_boxes: 3 has room for all of them',
     ]
     assert box_report.list_warnings({'train': records[1:]}, {'train': 3}) == []

@@ -232,11 +232,8 @@ def test_a_check_counts_what_training_leaves_out():
         'train_input_reader',
         'eval_input_reader[0]',
     ]
-    assert (
-        '1 boxes of 1 records' in warnings[0]
-        and 'does not have, and are left out: 3' in warnings[0]
-    )
-    assert '2 boxes of 1 records' in warnings[1] and warnings[1].endswith(
+    assert '1 box of 1 record ' in warnings[0] and 'does not have, left out: 3' in warnings[0]
+    assert '2 boxes of 1 record ' in warnings[1] and warnings[1].endswith(
         'boxes: 3 has room for all of them'
     )
 

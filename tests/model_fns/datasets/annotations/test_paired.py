@@ -46,5 +46,5 @@ def test_folders_that_are_none(folders, tmp_path):
     with pytest.raises(errors.DataError, match='--annotations: there is no folder nowhere'):
         Texts(folders[0], 'nowhere').items()
     (tmp_path / 'empty').mkdir()
-    with pytest.raises(errors.DataError, match='no text file with the stem of any of the 3'):
+    with pytest.raises(errors.DataError, match=r'the stem of any of the images in .* \(3 images\)'):
         Texts(folders[0], str(tmp_path / 'empty')).items()

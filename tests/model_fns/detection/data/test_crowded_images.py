@@ -15,7 +15,7 @@ def test_warnings_come_with_the_first_and_with_ten_times_as_many_images(caplog):
         warnings.append(len(caplog.records))
     assert [warnings.index(count) for count in (1, 2, 3)] == [0, 9, 99]
     assert warnings[-1] == 3
-    assert caplog.records[0].message.startswith('2 boxes of 1 images are left out in training')
+    assert caplog.records[0].message.startswith('2 boxes of 1 image left out in training')
     assert caplog.records[0].message.endswith(
         'max_number_of_boxes, 100 (max_number_of_boxes: 102 has room for all of them): image 0'
     )
@@ -32,4 +32,4 @@ def test_images_with_room_are_not_counted(caplog):
         assert session.run(counted, {left_out: 0, source_id: 'empty'}) == 0
         assert not caplog.records
         assert session.run(counted, {left_out: 3, source_id: 'crowd'}) == 3
-    assert '3 boxes of 1 images' in caplog.text
+    assert '3 boxes of 1 image ' in caplog.text

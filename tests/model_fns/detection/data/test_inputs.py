@@ -416,7 +416,7 @@ def test_training_warns_of_images_with_more_boxes_than_there_is_room_for(caplog)
     assert not caplog.records
     _, labels = prepare(mode=TRAIN, boxes=[BOX] * 6, source_id='crowd.jpg')
     assert labels[fields.NUM_LEFT_OUT] == 2
-    assert '2 boxes of 1 images are left out' in caplog.text
+    assert '2 boxes of 1 image left out' in caplog.text
     assert '4 (max_number_of_boxes: 6 has room for all of them): crowd.jpg' in caplog.text
 
 

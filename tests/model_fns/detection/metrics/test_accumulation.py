@@ -124,7 +124,7 @@ def test_boxes_that_were_more_than_there_is_room_for_are_reported(caplog):
     left_out = {fields.NUM_LEFT_OUT: np.array([0, 3, 2], np.int32)}
     with caplog.at_level(logging.WARNING, 'model_fns'):
         run(Metrics([Recorder()]), [batch([b'a', b'b', b'c'], **left_out)])
-    assert '5 boxes of 2 images were left out' in caplog.text
+    assert '5 boxes of 2 images left out' in caplog.text
     assert 'max_number_of_boxes: b, c' in caplog.text
 
 
