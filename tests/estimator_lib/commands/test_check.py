@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.commands import check
+from estimator_lib.config import metric_choices
 from estimator_lib.distribution import half_types
 from estimator_lib.task import IMAGE, SOURCE_ID, DataChecks, DataReport
 from protos import input_reader_pb2
@@ -71,6 +72,30 @@ def test_it_collects_all_problems(config):
         check.check(lambda _: Line(), config)
     said = str(caught.value)
     assert 'eror' in said and '/nowhere/*' in said and '2 problems found' in said
+
+
+class Measuring(Line):
+    def metric_names(self):
+        return ('error', 'height')
+
+
+def test_it_refuses_early_stopping_on_a_metric_of_unknown_direction(config, capsys):
+    stopping = config.train_config.early_stopping
+    stopping.metric = 'height'
+    assert run(config, capsys, Measuring())[1] == (
+        '1 problem found:\ntrain_config.early_stopping.higher_is_better is not set, and the name '
+        "of the metric, 'height', does not say whether larger values are better; expected true or "
+        'false.'
+    )
+    stopping.higher_is_better = True
+    assert run(config, capsys, Measuring())[1] == ''
+
+
+def test_early_stopping_takes_the_direction_of_a_loss(config, capsys):
+    config.train_config.early_stopping.metric = 'loss'
+    said, raised = run(config, capsys)
+    assert raised == '' and said.endswith('no problem found\n')
+    assert metric_choices.higher_is_better(config.train_config.early_stopping) is False
 
 
 def test_each_problem_counts_once(config):

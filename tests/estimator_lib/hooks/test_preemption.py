@@ -22,10 +22,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def handlers():
-    return [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    return [signal.getsignal(number) for number in preemption.SIGNALS]
 
 
-@pytest.mark.parametrize('number,status', [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    'number,status', [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+)
 def test_outside_of_training_a_signal_ends_the_program_where_it_is(number, status):
     before = handlers()
     with pytest.raises(Preempted) as caught, preemption.preemption_guard():
@@ -71,8 +73,11 @@ def test_other_threads_do_without():
     assert seen == [False] and handlers() == before
 
 
-def steps_taken(at_step, action):
-    """How many of ten steps are taken when something is done after one of them."""
+def steps_taken(at_step, action, folder=None):
+    """Return how many of ten steps are taken when something is done after one of them.
+
+    With a folder the session saves there, every 1000 steps and at its end.
+    """
 
     class Action(tf_estimator.SessionRunHook):
         def after_run(self, run_context, run_values):
@@ -85,7 +90,14 @@ def steps_taken(at_step, action):
         step = tf.compat.v1.train.get_or_create_global_step()
         train_op = tf.compat.v1.assign_add(step, 1)
         hooks = [Action(), preemption_hook.PreemptionHook(), tf_estimator.StopAtStepHook(10)]
-        with tf.compat.v1.train.MonitoredSession(hooks=hooks) as session:
+        with tf.compat.v1.train.MonitoredTrainingSession(
+            checkpoint_dir=folder,
+            save_checkpoint_steps=1000,
+            save_summaries_steps=None,
+            save_summaries_secs=None,
+            log_step_count_steps=None,
+            hooks=hooks,
+        ) as session:
             while not session.should_stop():
                 session.run(train_op)
     return len(taken)
@@ -97,6 +109,15 @@ def test_during_training_the_step_is_the_last():
         assert preemption.requested()
         preemption.raise_if_requested()
         pytest.fail('the program went on')
+
+
+@pytest.mark.parametrize('number', preemption.SIGNALS)
+def test_each_signal_during_training_saves(tmp_path, number):
+    folder = str(tmp_path)
+    with pytest.raises(Preempted) as caught, preemption.preemption_guard():
+        assert steps_taken(3, lambda: signal.raise_signal(number), folder) == 3
+    assert caught.value.exit_status == 128 + number
+    assert tf.train.latest_checkpoint(folder) == os.path.join(folder, 'model.ckpt-3')
 
 
 def test_whoever_forgets_to_ask_is_ended_at_the_end():

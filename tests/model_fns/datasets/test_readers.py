@@ -457,6 +457,30 @@ def test_images_without_their_bad_objects_are_examined(damaged):
     assert examined[1] == examined[0] + 1
 
 
+def test_a_box_that_reaches_out_of_its_image_is_clipped_by_the_default_policy(tmp_path):
+    converted.write_image(tmp_path / 'images' / 'a.png', SIZE, SIZE)
+    write_voc(tmp_path / 'xml', 'a')
+    path = tmp_path / 'xml' / 'a.xml'
+    text = path.read_text()
+    path.write_text(text.replace('<xmax>5', '<xmax>12'))
+    LabelMap.from_names(['cat']).write(str(tmp_path / 'map.pbtxt'))
+    records = []
+    problems = inputs.inspect_records(
+        RecordTask(), damaged_reader(tmp_path), examine=records.append
+    )
+    assert not problems and len(records) == 1
+    # x from 1 to 12 and y from 1 to 6, of 8 pixels.
+    features = tf.train.Example.FromString(records[0]).features.feature
+    sides = ('ymin', 'xmin', 'ymax', 'xmax')
+    box = [features[f'image/object/bbox/{side}'].float_list.value[0] for side in sides]
+    assert box == [0.125, 0.125, 0.75, 1.0]
+    # Nothing is left of a box that is outside as a whole.
+    path.write_text(text.replace('<xmin>1', '<xmin>9').replace('<xmax>5', '<xmax>12'))
+    (problem,) = inputs.inspect_records(RecordTask(), damaged_reader(tmp_path))
+    assert 'a.xml: object 1: the box [1, 9, 6, 12]' in str(problem)
+    assert 'is outside of the image, which has 8 x 8 pixels' in str(problem)
+
+
 @pytest.mark.parametrize('policy', ['FAIL', 'SKIP'])
 def test_check_lists_all_bad_files(damaged, policy):
     reader = damaged_reader(damaged, corrupt_record_policy=policy)

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from model_fns.datasets.annotations import polygons
 from model_fns.structures import id_images
 from model_fns.structures.label_map import LabelMap
 from tests.model_fns.datasets.converted import boxes, masks, records_of, run, values, write_image
@@ -163,6 +164,19 @@ def test_rectangles_of_four_points_and_rotation_shapes(tmp_path):
     scaled = np.multiply(sides, [20, 30, 20, 30])
     np.testing.assert_allclose(scaled[:2], [10, 10], atol=1e-4)
     np.testing.assert_allclose(sorted(scaled[2:]), [8**0.5, 32**0.5], atol=1e-4)
+
+
+def test_nothing_is_drawn_where_nobody_reads_masks(tmp_path, monkeypatch):
+    drawn, draw = [], polygons.draw
+    monkeypatch.setattr(polygons, 'draw', lambda *shape: drawn.append(shape) or draw(*shape))
+    content = {'shapes': [POLYGON, RECTANGLE, CIRCLE]}
+    assert convert(tmp_path, content, '--no_masks') == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert len(boxes(feature)) == 3 and not values(feature, 'image/object/mask')
+    assert not drawn
+    assert convert(tmp_path, content) == 0
+    (feature,) = records_of(tmp_path / 'out' / 'train').values()
+    assert len(masks(feature)) == 3 and len(drawn) == 3
 
 
 def test_labels_that_are_no_classes_are_ignored_regions(tmp_path):

@@ -59,6 +59,19 @@ def convert(folder, content=CONTENT, ids=None, *more):
     )
 
 
+def test_no_thing_is_encoded_where_nobody_reads_masks(tmp_path, monkeypatch):
+    encoded, encode = [], codecs.encode_png
+    monkeypatch.setattr(codecs, 'encode_png', lambda ids: encoded.append(ids) or encode(ids))
+    for flags, count in ((['--no_masks'], 0), ([], 2)):
+        encoded.clear()
+        assert convert(tmp_path, CONTENT, None, *flags) == 0
+        (feature,) = records_of(tmp_path / 'out' / 'train').values()
+        assert len(boxes(feature)) == 2
+        assert len(values(feature, 'image/object/mask')) == count
+        things = [ids for ids in encoded if ids.dtype == np.uint8 and ids.max() == 1]
+        assert len(things) == count
+
+
 def test_classes_instances_and_objects(tmp_path, capfd):
     assert convert(tmp_path) == 0
     assert 'lose all of their objects' not in capfd.readouterr().err
