@@ -1,5 +1,6 @@
 """Proposed anchors: k-means against a slow version, feature maps, and a whole proposal."""
 
+import dataclasses
 import itertools
 import math
 import pathlib
@@ -12,6 +13,8 @@ import tensorflow as tf
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
+from estimator_lib.commands import check
+from model_fns.cli import front_door, run_options
 from model_fns.detection import anchor_proposal, box_report
 from model_fns.detection.boxes import anchors, quadrilaterals
 from model_fns.structures import rotated_overlaps
@@ -122,6 +125,29 @@ def test_a_proposal_is_a_part_of_a_config_and_says_what_it_gains(folder):
     config = config_lib.parse_pipeline_config(text, 'text')
     config.model.ssd.anchor_generator.CopyFrom(fragment.model.ssd.anchor_generator)
     assert propose(config)[1] == 'anchors: k-means finds none that fit better'
+
+
+def test_a_bad_box_that_the_policy_leaves_out_withholds_no_anchors(folder, monkeypatch, capsys):
+    """One image has a good box and an inverted one; the anchors are those of the good boxes."""
+    monkeypatch.setattr(check, '_model_lines', lambda *_: [])
+    path = folder / 'pipeline.config'
+    path.write_text(tiny_detection.config_text(folder).split('eval_config {')[0])
+    with tf.io.TFRecordWriter(str(folder / 'train.tfrecord')) as writer:
+        for boxes in ([[16, 24, 40, 32]], [[24, 16, 32, 40], [40, 16, 24, 40]]):
+            ids = [1] * len(boxes)
+            writer.write(record(np.array(boxes) / 64, ids, encoded=png(64, 64)))
+    options = run_options.RunOptions(
+        mode='check', pipeline_config_path=str(path), propose_anchors=True
+    )
+    with pytest.raises(errors.UserError, match='1 problem found'):
+        front_door.run(options)
+    capsys.readouterr()
+    policy = ('train_input_reader { corrupt_record_policy: SKIP }',)
+    front_door.run(dataclasses.replace(options, config_override=policy))
+    said = capsys.readouterr().out
+    assert 'warning: left out: train_input_reader: ' in said
+    assert 'anchors: 0.0% of 2 boxes overlap one by 0.5' in said
+    assert 'anchors below: 100.0% (mean: 1.000)' in said
 
 
 def test_models_without_such_anchors_are_refused():
