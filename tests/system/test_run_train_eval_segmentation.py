@@ -389,7 +389,7 @@ CONFIGS = {
     ),
     'both': (
         '--config_override=model { segmentation { dense_prediction_cell { num_filters: 8 } } }',
-        ['both aspp and dense_prediction_cell'],
+        ['aspp: it excludes dense_prediction_cell'],
     ),
     'divisor': (
         '--set=model.segmentation.backbone.channel_divisor=0',
