@@ -25,8 +25,8 @@ class Section(Generic[Message]):
         path: its path as in a setting: `eval_input_reader.0`; empty for a whole config.
 
     Example:
-        `Section(config).child('model.ssd').problem('num_classes', expected='at least 1')` is
-        "model.ssd.num_classes: 0; expected at least 1."
+        `Section(config).child('train_config').problem('num_steps', expected='at least 1')` is
+        "train_config.num_steps: 0; expected at least 1."
     """
 
     message: Message
