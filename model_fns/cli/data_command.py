@@ -146,7 +146,7 @@ def create_recipe(options: RunOptions, folder: str) -> Tuple[Recipe, List[str]]:
     task = _choose_task(data, options.task)
     _forget(folder)
     sources = reading.create(data, task, folder)
-    facts = facts_lib.collect(sources.train, sources.evaluation)
+    facts = facts_lib.collect(sources.train, sources.evaluation, task == 'rotated')
     lines = describe(data, facts, task, wishes.weights, sources.notes)
     for line in lines:
         log.info('%s', line)
@@ -200,8 +200,9 @@ def write_improved(config: pipeline_pb2.TrainEvalPipelineConfig, path: str) -> N
         raise errors.UserError(f'--write_config: there is a file {path}; expected another name.')
     recipe = Recipe(config_lib.merge_pipeline_configs(config))
     evaluation = next(iter(config.eval_input_reader), config.train_input_reader)
-    facts = facts_lib.collect(config.train_input_reader, evaluation)
-    importlib.import_module(_RECIPES['detection']).improve(recipe, facts)
+    module = importlib.import_module(_RECIPES['detection'])
+    facts = facts_lib.collect(config.train_input_reader, evaluation, module.is_rotated(config))
+    module.improve(recipe, facts)
     heading = [f'Written by {environment.FRONT_DOOR} --mode=check --write_config.']
     config_files.write_text(recipe.text(heading), path)
     for reason in recipe.reasons.values():

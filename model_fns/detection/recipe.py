@@ -17,7 +17,7 @@ from estimator_lib.config import metric_choices
 from estimator_lib.distribution import half_types
 from estimator_lib.graphs import losses
 from model_fns.detection import anchor_proposal, box_report
-from model_fns.detection.config_rules import rotated
+from model_fns.detection.config_rules.rotated import is_rotated
 from model_fns.detection.data import context_features
 from model_fns.detection.metrics.keypoint_similarity import COCO_SIGMAS
 from model_fns.detection.networks import torchvision_weights
@@ -145,7 +145,7 @@ def decide(
     recipe.decide(*decisions.repeat_decisions(facts))
     recipe.decide(*decisions.weight_decisions(wishes.weights, _SCOPES, 'detection'))
     recipe.decide(Decision('export_config.best.metric', f'"{family.metric}"'))
-    if not (task == 'rotated' or pretrained or adapts):  # facts have axis-aligned boxes only
+    if not (pretrained or adapts):
         recipe.decide(*_anchor_decisions(recipe, facts))
     recipe.warnings += list_warnings(recipe, facts)
 
@@ -372,14 +372,14 @@ def improve(recipe: Recipe, facts: Facts) -> None:
             reason = '; '.join(filter(None, (odd, small)))
             recipe.decide(Decision(f'{fixed}.height', height, reason))
             recipe.decide(Decision(f'{fixed}.width', width))
-    if name in anchor_proposal.KINDS and not rotated.is_rotated(recipe.config):
+    if name in anchor_proposal.KINDS:
         recipe.decide(*_anchor_decisions(recipe, facts))
     recipe.warnings += list_warnings(recipe, facts)
 
 
 def _takes_tiles(config: pipeline_pb2.TrainEvalPipelineConfig) -> bool:
     """Return whether a user's config is valid with tiles, and is of a task that may have them."""
-    if rotated.is_rotated(config) or not _merges_tiles(config) or config.eval_config.tiles.size:
+    if is_rotated(config) or not _merges_tiles(config) or config.eval_config.tiles.size:
         return False
     if any(reader.tiles.size for reader in (config.train_input_reader, *config.eval_input_reader)):
         return False
@@ -396,8 +396,9 @@ def _merges_tiles(config: pipeline_pb2.TrainEvalPipelineConfig) -> bool:
 def to_records(facts: Facts) -> List[box_report.Record]:
     """Return what the report of boxes takes."""
     return [
-        box_report.Record(image.size, image.boxes.astype(np.float32), (1,) * len(image.boxes))
+        box_report.Record(image.size, boxes.astype(np.float32), (1,) * len(boxes))
         for image in facts.train
+        for boxes in [image.boxes if image.rotated is None else image.rotated]
     ]
 
 

@@ -13,7 +13,8 @@ from estimator_lib import errors
 from estimator_lib.drawing.tiling import Tiling
 from model_fns.datasets import examination, readers
 from model_fns.datasets.annotations import tiles
-from model_fns.structures import images
+from model_fns.datasets.rotated import boxes as rotated_boxes
+from model_fns.structures import images, rotated_rectangles
 from model_fns.structures.label_map import LabelMap
 from protos import input_reader_pb2, reader_paths
 
@@ -32,12 +33,22 @@ class ImageFacts(NamedTuple):
         labels: class names of the objects, or of the image.
         num_ignored: rows of the record that are no objects: crowds that regions to ignore become;
             of a tile at most so many.
+        rotated: float [n, 5], cy, cx, h, w, angle as in a record, where the objects have rotated
+            boxes; `boxes` are then the smallest ones around them. None: they have none.
     """
 
     size: Tuple[int, int]
     boxes: np.ndarray
     labels: Sequence[str] = ()
     num_ignored: int = 0
+    rotated: Optional[np.ndarray] = None
+
+    def sides(self) -> np.ndarray:
+        """Return the roots of the areas of the objects as shares of the image: [n]."""
+        heights_widths = self.boxes[:, 2:] - self.boxes[:, :2]
+        if self.rotated is not None:
+            heights_widths = self.rotated[:, 2:4]
+        return np.sqrt(np.prod(heights_widths, axis=1))
 
 
 def _cut(image: ImageFacts, tiling: Tiling, least: float) -> List[ImageFacts]:
@@ -114,17 +125,24 @@ class Facts(NamedTuple):
 
     def sides(self) -> np.ndarray:
         """Return the roots of the areas of all boxes as shares of those of their images: [n]."""
-        boxes = [image.boxes for image in self.all() if len(image.boxes)]
-        stacked = np.concatenate([*boxes, np.zeros([0, 4])])
-        return np.sqrt(np.prod(stacked[:, 2:] - stacked[:, :2], axis=1))
+        return np.concatenate([*(image.sides() for image in self.all()), np.zeros([0])])
 
     def images_of_classes(self) -> Counter[str]:
         """Return the number of training images that have each class."""
         return collections.Counter(name for image in self.train for name in set(image.labels))
 
 
-def collect(train: input_reader_pb2.InputReader, evaluation: input_reader_pb2.InputReader) -> Facts:
+def collect(
+    train: input_reader_pb2.InputReader,
+    evaluation: input_reader_pb2.InputReader,
+    rotated: bool = False,
+) -> Facts:
     """Collect the facts of all examples of two readers; images are not decoded.
+
+    Args:
+        train: of the training images.
+        evaluation: of the others.
+        rotated: whether the objects are rotated boxes.
 
     Raises:
         errors.DataError: there is no training image that can be read.
@@ -134,7 +152,7 @@ def collect(train: input_reader_pb2.InputReader, evaluation: input_reader_pb2.In
     parts: List[List[ImageFacts]] = []
     for reader in (train, evaluation):
         parts.append([])
-        for image, count in _read(reader, classes):
+        for image, count in _read(reader, classes, rotated):
             parts[-1].append(image)
             left_out += count
     if not parts[0]:
@@ -144,45 +162,46 @@ def collect(train: input_reader_pb2.InputReader, evaluation: input_reader_pb2.In
 
 
 def _read(
-    reader: input_reader_pb2.InputReader, classes: LabelMap
+    reader: input_reader_pb2.InputReader, classes: LabelMap, rotated: bool
 ) -> Iterator[Tuple[ImageFacts, int]]:
     """Yield the facts of each example, and the number of its objects that are left out."""
     if reader_paths.files_kind(reader):
         for annotation in readers.read_annotations(reader):
-            yield from_annotation(annotation), len(annotation.report.problems)
+            yield from_annotation(annotation, rotated), len(annotation.report.problems)
         return
     from estimator_lib.data import records
 
     files = records.find_files(reader.tf_record_input_reader.input_path, 'input_path')
     for record in records.usable_records(files):
-        facts = from_record(record, classes)
+        facts = from_record(record, classes, rotated)
         if facts is not None:
             yield facts, 0
 
 
-def from_annotation(annotation: examination.Annotation) -> ImageFacts:
-    """Return the facts of an image from its annotation."""
+def from_annotation(annotation: examination.Annotation, rotated: bool = False) -> ImageFacts:
+    """Return the facts of an image from its annotation; `rotated` as in `collect`."""
     features, header = annotation.features or {}, annotation.header
-    columns = [np.asarray(features.get(key, ()), np.float64) for key in _BOX_KEYS]
+    columns = [np.asarray(features.get(key, ()), np.float64) for key in _keys(rotated)]
     texts: Any = features.get('image/object/class/text', features.get('image/class/text', ()))
     names = [texts] if isinstance(texts, str) else list(texts)
     weights = np.asarray(features.get(_WEIGHT, ()), np.float64)
     return _facts((header.height, header.width), columns, names, weights)
 
 
-def from_record(record: bytes, classes: LabelMap) -> Optional[ImageFacts]:
+def from_record(record: bytes, classes: LabelMap, rotated: bool = False) -> Optional[ImageFacts]:
     """Return the facts of an image from its `tf.train.Example`; None if it has no readable image.
 
     Args:
         record: the serialized example.
         classes: names the classes of records that have ids only.
+        rotated: as in `collect`.
     """
     try:
         feature = tf.train.Example.FromString(record).features.feature
         header = images.image_header(b''.join(feature['image/encoded'].bytes_list.value[:1]))
     except (message.DecodeError, errors.DataError):
         return None
-    columns = [np.array(feature[key].float_list.value, np.float64) for key in _BOX_KEYS]
+    columns = [np.array(feature[key].float_list.value, np.float64) for key in _keys(rotated)]
     names: List[str] = []
     for prefix in ('image/object/class', 'image/class'):
         texts = feature[f'{prefix}/text'].bytes_list.value
@@ -193,15 +212,27 @@ def from_record(record: bytes, classes: LabelMap) -> Optional[ImageFacts]:
     return _facts((header.height, header.width), columns, names, weights)
 
 
+def _keys(rotated: bool) -> Sequence[str]:
+    return rotated_boxes.KEYS if rotated else _BOX_KEYS
+
+
 def _facts(
     size: Tuple[int, int],
     columns: Sequence[np.ndarray],
     names: Sequence[str],
     weights: np.ndarray,
 ) -> ImageFacts:
-    boxes = np.stack(columns, axis=1) if len(columns[0]) else np.zeros([0, 4])
+    boxes = np.stack(columns, axis=1)
+    turned = boxes if boxes.shape[1] == len(rotated_boxes.KEYS) else None
+    if turned is not None:
+        corners = rotated_rectangles.corners(rotated_rectangles.from_record(turned, *size))
+        boxes = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+        boxes /= np.tile(size, 2)
     is_object = weights > 0 if len(weights) == len(boxes) else np.ones(len(boxes), bool)
     kept = is_object & (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
     if len(names) == len(boxes):
         names = [name for name, is_kept in zip(names, kept) if is_kept]
-    return ImageFacts(size, boxes[kept], tuple(names), int(len(boxes) - is_object.sum()))
+    num_ignored = int(len(boxes) - is_object.sum())
+    if turned is not None:
+        turned = turned[kept]
+    return ImageFacts(size, boxes[kept], tuple(names), num_ignored, turned)

@@ -59,7 +59,17 @@ CASES = {
     'rotated': (
         lambda root: public.write_yolo(root, POLYGON),
         {'task': 'rotated'},
-        ['box_type: ROTATED', 'rotated_boxes: true', 'RotatedBoxes_Precision/mAP@0.5IOU'],
+        [
+            'box_type: ROTATED',
+            'rotated_boxes: true',
+            'RotatedBoxes_Precision/mAP@0.5IOU',
+            'of the boxes meet no anchor by an overlap of 0.5',
+        ],
+    ),
+    'thin rotated boxes': (
+        lambda root: public.write_yolo(root, '0 0.45 0.2 0.5 0.8 0.55 0.2'),
+        {'task': 'rotated'},
+        ['# Fitted to the boxes by k-means: 0.0% meet none, 100.0% before', 'angles: [0.0'],
     ),
     'instances': (
         lambda root: public.write_yolo(root, POLYGON),

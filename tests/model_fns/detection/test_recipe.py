@@ -119,7 +119,11 @@ def test_a_users_config_gets_tiles_where_it_may_have_them(change, are_cut, tmp_p
     resizer = model.image_resizer.fixed_shape_resizer
     resizer.height = resizer.width = 64
     changed = writing.Recipe(config)
-    recipe.improve(changed, facts_of(0.02))
+    facts = facts_of(0.02)
+    if change is rotate:
+        rows = np.array([[0.5, 0.5, 0.02, 0.02, 0.1]] * 10)
+        facts = facts._replace(train=[image._replace(rotated=rows) for image in facts.train])
+    recipe.improve(changed, facts)
     assert (changed.config.eval_config.tiles != before) == are_cut
     assert bool(changed.config.train_input_reader.tiles.size) == are_cut
     # Nothing is advised that is refused.

@@ -1,5 +1,7 @@
 """Facts of data sets, by hand."""
 
+import math
+
 import numpy as np
 import tensorflow as tf
 
@@ -42,3 +44,20 @@ def test_regions_to_ignore_are_no_objects():
     facts = Facts([image], [], ['cat'])
     assert (facts.most_objects(), facts.most_rows()) == (1, 2)
     np.testing.assert_allclose(facts.sides(), [0.08**0.5], rtol=1e-6)
+
+
+def test_rotated_boxes_have_their_own_sides():
+    example = tf.train.Example.FromString(public_layouts.record('a'))
+    header = facts_lib.from_record(example.SerializeToString(), LabelMap.from_names(['cat']))
+    height, width = header.size
+    values = (0.5, 0.5, 0.2, 0.3, math.pi / 2)
+    for key, value in zip(('cy', 'cx', 'h', 'w', 'ang'), values):
+        example.features.feature[f'image/object/rbbox/{key}'].float_list.value.append(value)
+    record, classes = example.SerializeToString(), LabelMap.from_names(['cat'])
+    image = facts_lib.from_record(record, classes, rotated=True)
+    np.testing.assert_allclose(image.rotated, [values], rtol=1e-6)
+    down, right = 0.3 * width / height / 2, 0.2 * height / width / 2
+    around = [[0.5 - down, 0.5 - right, 0.5 + down, 0.5 + right]]
+    np.testing.assert_allclose(image.boxes, around, rtol=1e-6)
+    np.testing.assert_allclose(Facts([image], [], ['cat']).sides(), [0.06**0.5], rtol=1e-6)
+    assert facts_lib.from_record(record, classes).rotated is None
