@@ -189,6 +189,15 @@ def started_processes():
 
 
 @pytest.fixture(scope='module')
+def shallow_networks():
+    """Build the networks of a module with few layers, see `tests.shallow`."""
+    from tests import shallow
+
+    with shallow.networks():
+        yield
+
+
+@pytest.fixture(scope='module')
 def no_initial_values():
     """Build the graphs of a module without initial values, see `tests.initial_values`."""
     from tests import initial_values

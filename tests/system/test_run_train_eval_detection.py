@@ -2,22 +2,16 @@
 
 import csv
 import json
-import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns.datasets import codecs, records
-from model_fns.structures.images import image_header
-from tests import learning, tiny_detection
+from model_fns.datasets import codecs
+from tests import learning, served, sessions, tiny_detection
 from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
 
-pytestmark = pytest.mark.usefixtures('forked_processes')
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.usefixtures('shallow_networks')
 
 OUTPUTS = {
     'detection_boxes',
@@ -41,17 +35,9 @@ def data(tmp_path_factory):
 @pytest.fixture(scope='module')
 def trained(data, tmp_path_factory):
     model_dir = tmp_path_factory.mktemp('run')
-    run = subprocess.run(
-        [
-            sys.executable,
-            ROOT / 'run_train_eval.py',
-            f'--model_dir={model_dir}',
-            f'--pipeline_config_path={data / "pipeline.config"}',
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
+    with sessions.with_rewrites():
+        config = f'--pipeline_config_path={data / "pipeline.config"}'
+        assert front_door(f'--model_dir={model_dir}', config) == 0
     return model_dir
 
 
@@ -117,22 +103,9 @@ def predicted(trained):
 def test_exports_detect_what_the_estimator_does(trained, predicted, tmp_path, input_type):
     flags = [f'--model_dir={trained}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
     assert front_door('--mode=export', *flags) == 0
-    sent, expected = images(), predicted
-    if input_type != 'image_tensor':
-        sent = [codecs.encode_png(image) for image in sent]
-    if input_type == 'tf_example':
-        sent = [
-            records.serialize(records.image_features(png, image_header(png), 'a.png', '1'))
-            for png in sent
-        ]
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        loaded = tf.compat.v1.saved_model.load(session, ['serve'], str(latest(tmp_path)))
-        signature = loaded.signature_def['serving_default']
-        outputs = {name: info.name for name, info in signature.outputs.items()}
-        got = session.run(outputs, {signature.inputs['inputs'].name: sent})
+    got = served.answers(latest(tmp_path), images(), input_type)
     assert set(got) == OUTPUTS
-    for name in OUTPUTS:
-        np.testing.assert_allclose(got[name], expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    served.require_close(got, predicted, 1e-4)
     assert set(got['detection_classes'].ravel()) <= {0.0, 1.0, 2.0}
 
 

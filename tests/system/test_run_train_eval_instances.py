@@ -4,14 +4,13 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 
-from tests import tiny_two_stage
+from tests import served, tiny_two_stage
 from tests.system.test_run_train_eval_detection import OUTPUTS, images
 from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
 
-tf1 = tf.compat.v1
+pytestmark = pytest.mark.usefixtures('shallow_networks')
 
 NAMES = ('detection_masks', 'detection_keypoints', 'detection_keypoint_scores')
 
@@ -49,15 +48,9 @@ def exported(trained, tmp_path_factory):
 
 
 def test_an_export_detects_what_the_estimator_does(trained, exported):
-    expected = estimator_predictions(trained[0], images())
-    with tf.Graph().as_default(), tf1.Session() as session:
-        loaded = tf1.saved_model.load(session, ['serve'], str(exported))
-        signature = loaded.signature_def['serving_default']
-        outputs = {name: info.name for name, info in signature.outputs.items()}
-        got = session.run(outputs, {signature.inputs['inputs'].name: images()})
+    got = served.answers(exported, images())
     assert set(got) == OUTPUTS | set(NAMES)
-    for name, values in got.items():
-        np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    served.require_close(got, estimator_predictions(trained[0], images()))
     valid = np.arange(6) < got['num_detections'][:, np.newaxis]
     assert valid.any()
     near, far = np.split(got['detection_boxes'][:, :, np.newaxis], 2, axis=-1)

@@ -1,4 +1,4 @@
-"""Two-stage detection through the front door: trained, resumed, evaluated, exported, served."""
+"""Two-stage detection through the front door: trained, evaluated, exported, served."""
 
 import contextlib
 import json
@@ -8,14 +8,17 @@ import pycocotools.mask
 import pytest
 import tensorflow as tf
 
-from estimator_lib.export import serving
 from model_fns.datasets import codecs
 from model_fns.detection.detections import masks
-from tests import sessions, tiny_two_stage
+from tests import served, sessions, tiny_two_stage
 from tests.system.test_run_train_eval_detection import OUTPUTS, check_analysis, images
 from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 tf1 = tf.compat.v1
+# Enough to leave the loss of an untrained model.
+STEPS = 30
 
 
 # The third stage stands on the second, whose parts are looked at by themselves elsewhere.
@@ -25,20 +28,10 @@ def trained(request, tmp_path_factory):
     config = tiny_two_stage.write_all(folder, request.param)
     # The run itself exports nothing: what is compared below is exported by command.
     config.write_text(config.read_text().partition('export_config')[0])
-    # Of three stages an interrupted run, and what resumes it.
-    for steps in (10, 30) if request.param == 3 else (30,):
-        # What is resumed, whose graphs have all that one stage has, rewrites them as for users.
-        rewrites = request.param == 3 and steps == 30
-        with sessions.with_rewrites() if rewrites else contextlib.nullcontext():
-            status = front_door(
-                f'--model_dir={model_dir}',
-                f'--pipeline_config_path={config}',
-                f'--num_train_steps={steps}',
-                NO_EXPORT,
-                # What is resumed has been evaluated by nobody; that comes after it.
-                *(['--mode=train'] if steps == 10 else []),
-            )
-        assert status == 0
+    flags = [f'--model_dir={model_dir}', f'--pipeline_config_path={config}', NO_EXPORT]
+    # Three stages, whose graphs have all that one stage has, rewrite them as for users.
+    with sessions.with_rewrites() if request.param == 3 else contextlib.nullcontext():
+        assert front_door(*flags, f'--num_train_steps={STEPS}') == 0
     return model_dir, request.param
 
 
@@ -75,7 +68,7 @@ def test_the_last_evaluation_is_analyzed(trained):
     model_dir, stages = trained
     metrics = json.loads((model_dir / 'metrics.json').read_text())['0']
     prefix = 'DetectionMasks_' if stages == 3 else 'DetectionBoxes_'
-    check_analysis(model_dir / 'analysis' / '30', metrics, prefix)
+    check_analysis(model_dir / 'analysis' / str(STEPS), metrics, prefix)
 
 
 def test_tiles_of_a_large_image_are_merged_with_their_masks(trained, tmp_path):
@@ -100,30 +93,12 @@ def test_tiles_of_a_large_image_are_merged_with_their_masks(trained, tmp_path):
             assert not mask.any()
 
 
-@pytest.fixture(scope='module')
-def predicted(trained):
-    return estimator_predictions(trained[0], images())
-
-
-@pytest.mark.parametrize(
-    'input_type', ['image_tensor', 'encoded_image_string_tensor', 'tf_example']
-)
-def test_exports_detect_what_the_estimator_does(trained, predicted, tmp_path, input_type):
+def test_an_export_detects_what_the_estimator_does(trained, tmp_path):
     model_dir, stages = trained
-    if stages < 3 and input_type != 'image_tensor':
-        pytest.skip('kinds of input do not differ by stages')
-    flags = [f'--model_dir={model_dir}', f'--export_dir={tmp_path}', f'--input_type={input_type}']
-    assert front_door('--mode=export', *flags) == 0
-    sent, expected = images(), predicted
-    with tf.Graph().as_default(), tf1.Session() as session:
-        loaded = tf1.saved_model.load(session, ['serve'], str(latest(tmp_path)))
-        signature = loaded.signature_def['serving_default']
-        outputs = {name: info.name for name, info in signature.outputs.items()}
-        requests = serving.as_requests(sent, input_type)
-        got = session.run(outputs, {signature.inputs['inputs'].name: requests})
+    assert front_door('--mode=export', f'--model_dir={model_dir}', f'--export_dir={tmp_path}') == 0
+    got = served.answers(latest(tmp_path), images())
     assert set(got) == outputs_of(stages)
-    for name in got:
-        np.testing.assert_allclose(got[name], expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    served.require_close(got, estimator_predictions(model_dir, images()))
     valid = np.arange(got['detection_scores'].shape[1]) < got['num_detections'][:, np.newaxis]
     classes = {1.0} if stages == 1 else {1.0, 2.0}
     assert set(got['detection_classes'][valid]) <= classes
@@ -136,29 +111,11 @@ def test_exports_detect_what_the_estimator_does(trained, predicted, tmp_path, in
         assert not got['detection_features'][~valid].any()
 
 
-@pytest.mark.parametrize('checkpoint_type', ['detection', 'classification'])
-def test_fine_tuning(trained, tmp_path, checkpoint_type, capfd):
-    model_dir, stages = trained
-    if stages == 1:
-        pytest.skip('three stages have the extractors of all')
-    status = front_door(
-        f'--model_dir={tmp_path}',
-        f'--pipeline_config_path={model_dir / "pipeline.config"}',
-        '--mode=train',
-        NO_EXPORT,
-        '--num_train_steps=1',
-        f'--set=train_config.fine_tune_checkpoint={model_dir}/model.ckpt-30',
-        f'--set=train_config.fine_tune_checkpoint_type={checkpoint_type}',
-    )
-    # Its own checkpoint has the scopes of detection.
-    assert status == (0 if checkpoint_type == 'detection' else 2), capfd.readouterr().err
-
-
 def test_both_extractors_start_from_the_backbone_of_a_single_shot_detector(trained, tmp_path):
     model_dir, stages = trained
     if stages == 1:
         pytest.skip('three stages have the extractors of all')
-    reader = tf.train.load_checkpoint(str(model_dir / 'model.ckpt-30'))
+    reader = tf.train.load_checkpoint(str(model_dir / f'model.ckpt-{STEPS}'))
     scopes = ('FirstStageFeatureExtractor', 'SecondStageFeatureExtractor')
     # The second stage's layers stand behind the first's: one network, in a single-shot detector.
     wholes = {}
