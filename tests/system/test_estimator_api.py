@@ -19,6 +19,7 @@ from estimator_lib.tf_estimator import stand_ins
 from model_fns import build_task, create_model_fn
 from protos import train_pb2
 from tests import (
+    served,
     sessions,
     tiny_center_net,
     tiny_data,
@@ -27,7 +28,7 @@ from tests import (
     tiny_two_stage,
 )
 
-pytestmark = pytest.mark.usefixtures('forked_processes')
+pytestmark = pytest.mark.usefixtures('shallow_networks')
 
 tf1 = tf.compat.v1
 ModeKeys = tf_estimator.ModeKeys
@@ -238,11 +239,7 @@ def test_a_saved_model_answers_as_predict_does(case, tmp_path):
         return tf.data.Dataset.from_tensors(images).map(case.task.serving_features)
 
     expected = list(case.trained.predict(input_fn))
-    with tf.Graph().as_default(), tf1.Session() as session:
-        meta = tf1.saved_model.load(session, ['serve'], path.decode())
-        signature = meta.signature_def['serving_default']
-        outputs = {name: one.name for name, one in signature.outputs.items()}
-        found = session.run(outputs, {signature.inputs['inputs'].name: images})
+    found = served.answers(path.decode(), images)
     assert set(found) == set(expected[0])
     for name, values in found.items():
         for value, one in zip(values, expected):

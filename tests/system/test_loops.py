@@ -23,7 +23,7 @@ from tests import tiny_data, tiny_detection, tiny_segmentation, tiny_two_stage
 from tests.estimator_lib.distribution import curve_cases
 from tests.estimator_lib.distribution.curve_cases import losses
 
-pytestmark = pytest.mark.usefixtures('forked_processes')
+pytestmark = pytest.mark.usefixtures('forked_processes', 'shallow_networks')
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Data and steps: of what is the same for all tasks, a network of few layers makes 40.
@@ -106,14 +106,6 @@ def test_both_loops_have_the_same_losses_and_checkpoints(runs_of, name):
     assert len(expected) == runs.steps and np.ptp(expected) > 0.01
     np.testing.assert_allclose(found, expected, rtol=1e-4)
     check_same_checkpoint(*(runs.whole(loop) for loop in LOOPS))
-
-
-@pytest.mark.parametrize('first, other', [LOOPS, LOOPS[::-1]])
-def test_a_run_of_one_loop_goes_on_with_the_other(runs_of, first, other):
-    runs = runs_of('classification')
-    model_dir = runs.run(f'first_{first}', (first, 17), (other, runs.steps))
-    np.testing.assert_allclose(losses(model_dir), losses(runs.whole('ESTIMATOR')), rtol=1e-4)
-    check_same_checkpoint(model_dir, runs.whole('ESTIMATOR'))
 
 
 @pytest.fixture(scope='module')
