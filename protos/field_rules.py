@@ -95,3 +95,9 @@ def find_fields(
 def is_needed(oneof: descriptor_lib.OneofDescriptor) -> bool:
     """Return whether a oneof must have a member set."""
     return oneof.GetOptions().Extensions[rules_pb2.needed]
+
+
+@functools.cache
+def get_conflicts(message: descriptor_lib.Descriptor) -> Tuple[rules_pb2.Conflict, ...]:
+    """Return the conflicts between fields of a message."""
+    return tuple(message.GetOptions().Extensions[rules_pb2.conflict])

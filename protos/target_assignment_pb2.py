@@ -17,7 +17,7 @@ from protos import duration_pb2 as protos_dot_duration__pb2
 from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/target_assignment.proto\x12\x17vision_model_fns.protos\x1a\x17protos/box_coding.proto\x1a\x15protos/duration.proto\x1a\x12protos/rules.proto\"\xcd\x01\n\x0eTargetAssigner\x12\x31\n\x07matcher\x18\x01 \x01(\x0b\x32 .vision_model_fns.protos.Matcher\x12R\n\x15similarity_calculator\x18\x02 \x01(\x0b\x32\x33.vision_model_fns.protos.RegionSimilarityCalculator\x12\x34\n\tbox_coder\x18\x03 \x01(\x0b\x32!.vision_model_fns.protos.BoxCoder\"\xae\x02\n\x07Matcher\x12@\n\x0e\x61rgmax_matcher\x18\x01 \x01(\x0b\x32&.vision_model_fns.protos.ArgMaxMatcherH\x00\x12\x46\n\x11\x62ipartite_matcher\x18\x02 \x01(\x0b\x32).vision_model_fns.protos.BipartiteMatcherH\x00\x12=\n\x0c\x61tss_matcher\x18\xe8\x07 \x01(\x0b\x32$.vision_model_fns.protos.AtssMatcherH\x00\x12\x43\n\x0f\x64ynamic_matcher\x18\xe9\x07 \x01(\x0b\x32\'.vision_model_fns.protos.DynamicMatcherH\x00\x42\x15\n\rmatcher_oneof\x12\x04\x90\xf6\x18\x01\"\xf4\x01\n\rArgMaxMatcher\x12\x1e\n\x11matched_threshold\x18\x01 \x01(\x02:\x03\x30.5\x12 \n\x13unmatched_threshold\x18\x02 \x01(\x02:\x03\x30.5\x12 \n\x11ignore_thresholds\x18\x03 \x01(\x08:\x05\x66\x61lse\x12,\n\x1enegatives_lower_than_unmatched\x18\x04 \x01(\x08:\x04true\x12\'\n\x18\x66orce_match_for_each_row\x18\x05 \x01(\x08:\x05\x66\x61lse\x12(\n\x11use_matmul_gather\x18\x06 \x01(\x08:\x05\x66\x61lseB\x06\x92\xf6\x18\x02`\x07\"<\n\x10\x42ipartiteMatcher\x12(\n\x11use_matmul_gather\x18\x06 \x01(\x08:\x05\x66\x61lseB\x06\x92\xf6\x18\x02`\x07\"<\n\x0b\x41tssMatcher\x12-\n\x12\x63\x61ndidates_per_map\x18\x01 \x01(\r:\x01\x39\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\"\x90\x02\n\x0e\x44ynamicMatcher\x12\'\n\x0bmax_anchors\x18\x01 \x01(\r:\x02\x31\x33\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\x12+\n\x15\x63lassification_weight\x18\x02 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12)\n\x13localization_weight\x18\x03 \x01(\x02:\x01\x33\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12\x19\n\x0cstatic_steps\x18\x04 \x01(\r:\x01\x30H\x00\x12H\n\x06static\x18\xe8\x07 \x01(\x0b\x32!.vision_model_fns.protos.DurationB\x12\x92\xf6\x18\x0ej\x0cstatic_stepsH\x00\x42\x18\n\x16static_steps_or_static\"\xe4\x02\n\x1aRegionSimilarityCalculator\x12N\n\x16neg_sq_dist_similarity\x18\x01 \x01(\x0b\x32,.vision_model_fns.protos.NegSqDistSimilarityH\x00\x12@\n\x0eiou_similarity\x18\x02 \x01(\x0b\x32&.vision_model_fns.protos.IouSimilarityH\x00\x12@\n\x0eioa_similarity\x18\x03 \x01(\x0b\x32&.vision_model_fns.protos.IoaSimilarityH\x00\x12W\n\x1athresholded_iou_similarity\x18\x04 \x01(\x0b\x32\x31.vision_model_fns.protos.ThresholdedIouSimilarityH\x00\x42\x19\n\x11region_similarity\x12\x04\x90\xf6\x18\x01\"\x15\n\x13NegSqDistSimilarity\"9\n\rIouSimilarity\x12(\n\x14max_angle_difference\x18\xe8\x07 \x01(\x02\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\"\x0f\n\rIoaSimilarity\"F\n\x18ThresholdedIouSimilarity\x12*\n\riou_threshold\x18\x01 \x01(\x02:\x03\x30.5B\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00\x80?')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eprotos/target_assignment.proto\x12\x17vision_model_fns.protos\x1a\x17protos/box_coding.proto\x1a\x15protos/duration.proto\x1a\x12protos/rules.proto\"\xcd\x01\n\x0eTargetAssigner\x12\x31\n\x07matcher\x18\x01 \x01(\x0b\x32 .vision_model_fns.protos.Matcher\x12R\n\x15similarity_calculator\x18\x02 \x01(\x0b\x32\x33.vision_model_fns.protos.RegionSimilarityCalculator\x12\x34\n\tbox_coder\x18\x03 \x01(\x0b\x32!.vision_model_fns.protos.BoxCoder\"\xae\x02\n\x07Matcher\x12@\n\x0e\x61rgmax_matcher\x18\x01 \x01(\x0b\x32&.vision_model_fns.protos.ArgMaxMatcherH\x00\x12\x46\n\x11\x62ipartite_matcher\x18\x02 \x01(\x0b\x32).vision_model_fns.protos.BipartiteMatcherH\x00\x12=\n\x0c\x61tss_matcher\x18\xe8\x07 \x01(\x0b\x32$.vision_model_fns.protos.AtssMatcherH\x00\x12\x43\n\x0f\x64ynamic_matcher\x18\xe9\x07 \x01(\x0b\x32\'.vision_model_fns.protos.DynamicMatcherH\x00\x42\x15\n\rmatcher_oneof\x12\x04\x90\xf6\x18\x01\"\xa8\x05\n\rArgMaxMatcher\x12\x1e\n\x11matched_threshold\x18\x01 \x01(\x02:\x03\x30.5\x12 \n\x13unmatched_threshold\x18\x02 \x01(\x02:\x03\x30.5\x12 \n\x11ignore_thresholds\x18\x03 \x01(\x08:\x05\x66\x61lse\x12,\n\x1enegatives_lower_than_unmatched\x18\x04 \x01(\x08:\x04true\x12\'\n\x18\x66orce_match_for_each_row\x18\x05 \x01(\x08:\x05\x66\x61lse\x12(\n\x11use_matmul_gather\x18\x06 \x01(\x08:\x05\x66\x61lseB\x06\x92\xf6\x18\x02`\x07:\xb1\x03\x92\xf6\x18\xa6\x01\n\x15not ignore_thresholds\n\'unmatched_threshold > matched_threshold\x12\x13unmatched_threshold\"O{unmatched_threshold}; expected at most {matched_threshold}, matched_threshold.\x92\xf6\x18\x81\x02\n\x15not ignore_thresholds\n\"not negatives_lower_than_unmatched\n+not unmatched_threshold < matched_threshold\n+not unmatched_threshold > matched_threshold\x12\x1enegatives_lower_than_unmatched\"Jfalse, but with equal thresholds no anchor is between them; expected true.\"<\n\x10\x42ipartiteMatcher\x12(\n\x11use_matmul_gather\x18\x06 \x01(\x08:\x05\x66\x61lseB\x06\x92\xf6\x18\x02`\x07\"<\n\x0b\x41tssMatcher\x12-\n\x12\x63\x61ndidates_per_map\x18\x01 \x01(\r:\x01\x39\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\"\x90\x02\n\x0e\x44ynamicMatcher\x12\'\n\x0bmax_anchors\x18\x01 \x01(\r:\x02\x31\x33\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00\x00zD\x12+\n\x15\x63lassification_weight\x18\x02 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12)\n\x13localization_weight\x18\x03 \x01(\x02:\x01\x33\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12\x19\n\x0cstatic_steps\x18\x04 \x01(\r:\x01\x30H\x00\x12H\n\x06static\x18\xe8\x07 \x01(\x0b\x32!.vision_model_fns.protos.DurationB\x12\x92\xf6\x18\x0ej\x0cstatic_stepsH\x00\x42\x18\n\x16static_steps_or_static\"\xe4\x02\n\x1aRegionSimilarityCalculator\x12N\n\x16neg_sq_dist_similarity\x18\x01 \x01(\x0b\x32,.vision_model_fns.protos.NegSqDistSimilarityH\x00\x12@\n\x0eiou_similarity\x18\x02 \x01(\x0b\x32&.vision_model_fns.protos.IouSimilarityH\x00\x12@\n\x0eioa_similarity\x18\x03 \x01(\x0b\x32&.vision_model_fns.protos.IoaSimilarityH\x00\x12W\n\x1athresholded_iou_similarity\x18\x04 \x01(\x0b\x32\x31.vision_model_fns.protos.ThresholdedIouSimilarityH\x00\x42\x19\n\x11region_similarity\x12\x04\x90\xf6\x18\x01\"\x15\n\x13NegSqDistSimilarity\"9\n\rIouSimilarity\x12(\n\x14max_angle_difference\x18\xe8\x07 \x01(\x02\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\"\x0f\n\rIoaSimilarity\"F\n\x18ThresholdedIouSimilarity\x12*\n\riou_threshold\x18\x01 \x01(\x02:\x03\x30.5B\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00\x80?')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -28,6 +28,8 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_MATCHER'].oneofs_by_name['matcher_oneof']._serialized_options = b'\220\366\030\001'
   _globals['_ARGMAXMATCHER'].fields_by_name['use_matmul_gather']._options = None
   _globals['_ARGMAXMATCHER'].fields_by_name['use_matmul_gather']._serialized_options = b'\222\366\030\002`\007'
+  _globals['_ARGMAXMATCHER']._options = None
+  _globals['_ARGMAXMATCHER']._serialized_options = b'\222\366\030\246\001\n\025not ignore_thresholds\n\'unmatched_threshold > matched_threshold\022\023unmatched_threshold\"O{unmatched_threshold}; expected at most {matched_threshold}, matched_threshold.\222\366\030\201\002\n\025not ignore_thresholds\n\"not negatives_lower_than_unmatched\n+not unmatched_threshold < matched_threshold\n+not unmatched_threshold > matched_threshold\022\036negatives_lower_than_unmatched\"Jfalse, but with equal thresholds no anchor is between them; expected true.'
   _globals['_BIPARTITEMATCHER'].fields_by_name['use_matmul_gather']._options = None
   _globals['_BIPARTITEMATCHER'].fields_by_name['use_matmul_gather']._serialized_options = b'\222\366\030\002`\007'
   _globals['_ATSSMATCHER'].fields_by_name['candidates_per_map']._options = None
@@ -51,21 +53,21 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_MATCHER']._serialized_start=336
   _globals['_MATCHER']._serialized_end=638
   _globals['_ARGMAXMATCHER']._serialized_start=641
-  _globals['_ARGMAXMATCHER']._serialized_end=885
-  _globals['_BIPARTITEMATCHER']._serialized_start=887
-  _globals['_BIPARTITEMATCHER']._serialized_end=947
-  _globals['_ATSSMATCHER']._serialized_start=949
-  _globals['_ATSSMATCHER']._serialized_end=1009
-  _globals['_DYNAMICMATCHER']._serialized_start=1012
-  _globals['_DYNAMICMATCHER']._serialized_end=1284
-  _globals['_REGIONSIMILARITYCALCULATOR']._serialized_start=1287
-  _globals['_REGIONSIMILARITYCALCULATOR']._serialized_end=1643
-  _globals['_NEGSQDISTSIMILARITY']._serialized_start=1645
-  _globals['_NEGSQDISTSIMILARITY']._serialized_end=1666
-  _globals['_IOUSIMILARITY']._serialized_start=1668
-  _globals['_IOUSIMILARITY']._serialized_end=1725
-  _globals['_IOASIMILARITY']._serialized_start=1727
-  _globals['_IOASIMILARITY']._serialized_end=1742
-  _globals['_THRESHOLDEDIOUSIMILARITY']._serialized_start=1744
-  _globals['_THRESHOLDEDIOUSIMILARITY']._serialized_end=1814
+  _globals['_ARGMAXMATCHER']._serialized_end=1321
+  _globals['_BIPARTITEMATCHER']._serialized_start=1323
+  _globals['_BIPARTITEMATCHER']._serialized_end=1383
+  _globals['_ATSSMATCHER']._serialized_start=1385
+  _globals['_ATSSMATCHER']._serialized_end=1445
+  _globals['_DYNAMICMATCHER']._serialized_start=1448
+  _globals['_DYNAMICMATCHER']._serialized_end=1720
+  _globals['_REGIONSIMILARITYCALCULATOR']._serialized_start=1723
+  _globals['_REGIONSIMILARITYCALCULATOR']._serialized_end=2079
+  _globals['_NEGSQDISTSIMILARITY']._serialized_start=2081
+  _globals['_NEGSQDISTSIMILARITY']._serialized_end=2102
+  _globals['_IOUSIMILARITY']._serialized_start=2104
+  _globals['_IOUSIMILARITY']._serialized_end=2161
+  _globals['_IOASIMILARITY']._serialized_start=2163
+  _globals['_IOASIMILARITY']._serialized_end=2178
+  _globals['_THRESHOLDEDIOUSIMILARITY']._serialized_start=2180
+  _globals['_THRESHOLDEDIOUSIMILARITY']._serialized_end=2250
 # @@protoc_insertion_point(module_scope)

@@ -107,10 +107,12 @@ class Message:
     Attributes:
         comment: its comment in the `.proto` file.
         fields: in the order of the file.
+        conflicts: between its fields.
     """
 
     comment: str
     fields: Tuple[Field, ...]
+    conflicts: Tuple[rules_pb2.Conflict, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,7 +194,8 @@ def _add_message(
         _read_field(field, message, comments.get((*place, _FIELDS, index), ''))
         for index, field in enumerate(message.field)
     ]
-    messages[name] = Message(comments.get(place, ''), tuple(fields))
+    conflicts = tuple(message.options.Extensions[rules_pb2.conflict])
+    messages[name] = Message(comments.get(place, ''), tuple(fields), conflicts)
     for index, nested in enumerate(message.nested_type):
         if nested.options.map_entry:
             continue
@@ -245,6 +248,7 @@ def render(schema: Schema) -> str:
         if name not in supported:
             lines += ['It is a part of what is not supported.', '']
         lines += _table(schema, message.fields) if message.fields else []
+        lines += [*map(_describe_conflict, message.conflicts), ''] if message.conflicts else []
     return '\n'.join(lines).rstrip() + '\n'
 
 
@@ -321,6 +325,14 @@ def _describe_rule(rule: rules_pb2.Rule) -> str:
     elif rule.ignored:
         parts.append(f'{others}no effect: {rule.ignored}')
     return '; '.join(parts)
+
+
+def _describe_conflict(conflict: rules_pb2.Conflict) -> str:
+    """Describe fields that do not go together, as an entry of a list."""
+    fields = ', '.join(f'`{path}`' for path in conflict.of or [conflict.at])
+    when = ' and '.join(f'`{condition}`' for condition in conflict.when)
+    text = conflict.problem or conflict.doubt or f'no effect: {conflict.ignored}.'
+    return f'- {fields}{" with " if when else ""}{when}: {text}'
 
 
 def _meaning(schema: Schema, field: Field) -> str:

@@ -42,55 +42,56 @@ def check_message(
 
 
 def find_problems(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
-    """Check the fields of a config, each message for itself.
+    """Check the messages that are set in a config, one after the other.
 
     Args:
         rules: the rules of the task.
         section: a pipeline config, or a part of one.
 
     Yields:
-        Fields that are not supported, missing, out of range or out of order.
+        Fields that are not supported, missing, out of range or out of order, or that do not go
+        together.
     """
-    yield from support.unsupported(rules, section)
-    yield from _check_values(rules, section)
-    yield from check_parts(rules, section)
-
-
-def check_parts(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
-    """Check the messages that are set in a config for fields that do not go together.
-
-    Args:
-        rules: the rules of the task.
-        section: a pipeline config, or a part of one.
-
-    Yields:
-        The problems.
-    """
-    yield from requirements.violated(rules, section)
     for part in support.set_messages(rules, section):
-        message = part.message
+        for field, value in part.message.ListFields():
+            yield from _check_field(rules, part, field, value)
         yield from _missing(rules, part)
-        yield from _wrong_lengths(part)
-        for oneof in _must_choose(message.DESCRIPTOR):
-            if message.WhichOneof(oneof.name) is None:
-                yield part.problem('', f'empty; expected one of: {_members(rules, oneof)}.')
-        for field in field_rules.find_fields(message.DESCRIPTOR, 'not_above'):
-            other = field_rules.get_rule(field).not_above
-            low, high = getattr(message, field.name), getattr(message, other)
-            if low > high and rules.is_supported(field):
-                yield part.problem(field.name, expected=f'at most {high:g}, {other}')
+        yield from requirements.violated(rules, part)
+        yield from _out_of_order(rules, part)
+        yield from requirements.conflicts(rules, part, section.message)
 
 
-def _wrong_lengths(section: Section[message_lib.Message]) -> Iterator[Problem]:
-    for field, values in section.message.ListFields():
-        rule = field_rules.get_rule(field)
-        if rule.entries and len(values) != rule.entries:
-            yield section.problem(field.name, expected=f'{rule.entries}, or none')
-        if rule.one_for_each:
-            count = len(getattr(section.message, rule.one_for_each))
-            if count and len(values) != count:
-                expected = f'{count}, one for each of {rule.one_for_each}'
-                yield section.problem(field.name, expected=expected)
+def _check_field(
+    rules: ConfigRules, part: Section[message_lib.Message], field: Field, value: Any
+) -> Iterator[Problem]:
+    """Check support, values and number of the entries of a field that is set."""
+    refusal = support.refusal(rules, field, value)
+    if refusal:
+        yield part.problem(field.name, refusal)
+    if schema.is_message(field):
+        return
+    path, repeated = part.at(field.name), schema.is_repeated(field)
+    for index, each in enumerate(value if repeated else [value]):
+        text = _value_problem(rules, field, each)
+        if text:
+            yield Problem(f'{path}.{index}' if repeated else path, text)
+    rule = field_rules.get_rule(field)
+    if rule.entries and len(value) != rule.entries:
+        yield part.problem(field.name, expected=f'{rule.entries}, or none')
+    if rule.one_for_each:
+        count = len(getattr(part.message, rule.one_for_each))
+        if count and len(value) != count:
+            expected = f'{count}, one for each of {rule.one_for_each}'
+            yield part.problem(field.name, expected=expected)
+
+
+def _out_of_order(rules: ConfigRules, part: Section[message_lib.Message]) -> Iterator[Problem]:
+    message = part.message
+    for field in field_rules.find_fields(message.DESCRIPTOR, 'not_above'):
+        other = field_rules.get_rule(field).not_above
+        low, high = getattr(message, field.name), getattr(message, other)
+        if low > high and rules.is_supported(field):
+            yield part.problem(field.name, expected=f'at most {high:g}, {other}')
 
 
 def _missing(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
@@ -98,6 +99,9 @@ def _missing(rules: ConfigRules, section: Section[message_lib.Message]) -> Itera
     for field in rules.required_fields(section.message.DESCRIPTOR):
         if field.name not in set_fields:
             yield section.problem(field.name, _expected(rules, field))
+    for oneof in _must_choose(section.message.DESCRIPTOR):
+        if section.message.WhichOneof(oneof.name) is None:
+            yield section.problem('', f'empty; expected one of: {_members(rules, oneof)}.')
 
 
 def _expected(rules: ConfigRules, field: descriptor_lib.FieldDescriptor) -> str:
@@ -119,18 +123,6 @@ def _members(rules: ConfigRules, oneof: descriptor_lib.OneofDescriptor) -> str:
 
 def _must_choose(message: descriptor_lib.Descriptor) -> List[descriptor_lib.OneofDescriptor]:
     return [oneof for oneof in message.oneofs if field_rules.is_needed(oneof)]
-
-
-def _check_values(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
-    """Check for values out of range, NaN, infinity, placeholders and malformed patterns."""
-    for path, field, value in support.set_fields(rules, section):
-        if schema.is_message(field):
-            continue
-        repeated = schema.is_repeated(field)
-        for index, each in enumerate(value if repeated else [value]):
-            text = _value_problem(rules, field, each)
-            if text:
-                yield Problem(f'{path}.{index}' if repeated else path, text)
 
 
 def _value_problem(rules: ConfigRules, field: Field, value: Any) -> str:

@@ -1,46 +1,53 @@
-"""Checks of the rules `requires`, `needs` and `excludes`: fields that depend on other fields.
+"""Rules that compare fields of a config: `requires`, `needs`, `excludes` and `conflict`.
 
-A condition names a field, either of the same message or by its path in the whole config, and the
-value that it must have.
+A condition names a field or a oneof, either of the same message or by its path in the whole config,
+and the value that it must have.
 
     `fine_tune_checkpoint`            set, and not 0, false or empty
-    `cache: MEMORY|FILE`              one of these values
+    `cache: MEMORY|FILE`              one of these values; of a oneof: one of these members is set
     `top_k_percent_pixels < 1`        a smaller (`>`: larger) number; of a list, of entries
+    `min_level > max_level`           a number larger than that of another field
+    `not normalize_coordinates`       the condition is not met
     `sync_replicas or mode: CLONES`   one of several conditions
+
+`needs` and `excludes` may say why: `depth because each layer has as many channels`.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from typing import Iterator, NamedTuple, Tuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 from google.protobuf import message as message_lib
 
 from estimator_lib.config import schema, support
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem
 from estimator_lib.config.section import Section
-from protos import field_rules
+from protos import field_rules, rules_pb2
 
-_CONDITION = re.compile(r'([\w.]+)(?:: ([\w|]+)| ([<>]) ([\d.]+))?')
+_CONDITION = re.compile(r'(not )?([\w.]+)(?:: ([\w|]+)| ([<>]) ([\w.]+))?')
 _COMPARE = {'<': (operator.lt, 'below', 'fewer than'), '>': (operator.gt, 'above', 'more than')}
-_OR = ' or '
+_OR, _BECAUSE = ' or ', ' because '
+_SHOWN = re.compile(r'{([\w.]+)}')
 
 
 class _Condition(NamedTuple):
     """One condition.
 
     Attributes:
+        is_negated: the rest must not be true.
         path: the path of the required field.
         values: its allowed values; empty: any value that is set.
         sign: `<`, `>` or empty.
-        bound: the bound of its number, if there is a sign.
+        bound: the bound of its number, or the path of another field, if there is a sign.
     """
 
+    is_negated: bool
     path: str
     values: Tuple[str, ...]
     sign: str
-    bound: float
+    bound: str
 
 
 def unmet(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
@@ -61,82 +68,207 @@ def unmet(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
                 yield f'{part.at(field.name)} has no effect without {needed}.'
 
 
-def violated(rules: ConfigRules, section: Section[message_lib.Message]) -> Iterator[Problem]:
+def violated(rules: ConfigRules, part: Section[message_lib.Message]) -> Iterator[Problem]:
     """Yield a problem for each field that is set without what it needs, or with what it excludes.
 
     Args:
         rules: the rules of the task.
-        section: a pipeline config, or a part of one.
+        part: a message of a config.
     """
-    for part in support.set_messages(rules, section):
-        message = part.message
-        for field, value in message.ListFields():
-            rule = field_rules.get_rule(field)
-            if not (rule.needs or rule.excludes) or support.is_default(field, value):
-                continue
-            if not rules.is_supported(field):
-                continue
-            for text in rule.needs:
-                needed = _find_unmet(text, message, message)
-                if needed:
-                    yield part.problem(field.name, f'it needs {needed}.')
-            for text in rule.excludes:
-                if not _find_unmet(text, message, message):
-                    yield part.problem(field.name, f'it excludes {_excluded(text, message)}.')
+    message = part.message
+    for field, value in message.ListFields():
+        rule = field_rules.get_rule(field)
+        if not (rule.needs or rule.excludes) or support.is_default(field, value):
+            continue
+        if not rules.is_supported(field):
+            continue
+        for text in rule.needs:
+            condition, reason = _split(text)
+            needed = _find_unmet(condition, message, message)
+            if needed:
+                yield part.problem(field.name, f'it needs {needed}{reason}.')
+        for text in rule.excludes:
+            condition, reason = _split(text)
+            if not _find_unmet(condition, message, message):
+                excluded = _excluded(condition, reason, message)
+                yield part.problem(field.name, f'it excludes {excluded}.')
+
+
+def conflicts(
+    rules: ConfigRules, part: Section[message_lib.Message], config: message_lib.Message
+) -> Iterator[Problem]:
+    """Yield a problem for each conflict of the fields of a message.
+
+    Args:
+        rules: the rules of the task.
+        part: a message of a config.
+        config: the config that has it, or a part of one. Conflicts with fields elsewhere in a
+            config are not found in a part.
+    """
+    for conflict, owner, name in _find_conflicts(rules, part, config):
+        if conflict.problem:
+            yield owner.problem(name, _fill(conflict.problem, part, config))
+
+
+def doubts(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
+    """Yield a warning for each conflict in a config that is none of its problems.
+
+    Args:
+        rules: the rules of the task.
+        config: a pipeline config.
+    """
+    for part in support.set_messages(rules, Section(config)):
+        for conflict, owner, name in _find_conflicts(rules, part, config):
+            if conflict.ignored:
+                colon = '' if conflict.ignored.startswith(('with ', 'without ')) else ':'
+                reason = _fill(conflict.ignored, part, config)
+                yield f'{owner.at(name)} has no effect{colon} {reason}.'
+            elif conflict.doubt:
+                yield f'{owner.at(name)}: {_fill(conflict.doubt, part, config)}'
+
+
+def _find_conflicts(
+    rules: ConfigRules, part: Section[Any], config: message_lib.Message
+) -> Iterator[Tuple[rules_pb2.Conflict, Section[Any], str]]:
+    """Yield the conflicts that occur in a message, each with the place of a field."""
+    for conflict in field_rules.get_conflicts(part.message.DESCRIPTOR):
+        if not all(_holds(text, part.message, config) for text in conflict.when):
+            continue
+        for path in conflict.of or [conflict.at]:
+            for owner, name in _places(rules, part, path):
+                is_set = name in {field.name for field, _ in owner.message.ListFields()}
+                if is_set or conflict.at:
+                    yield conflict, owner, name
+
+
+def _fill(text: str, part: Section[Any], config: message_lib.Message) -> str:
+    """Replace the names of fields in braces by their values."""
+
+    def value(match: re.Match) -> str:
+        owner, name = _find_owner(match[1], part.message, config)
+        return Section(owner).shown(name)
+
+    return _SHOWN.sub(value, text)
+
+
+def _holds(text: str, message: message_lib.Message, config: message_lib.Message) -> bool:
+    """Return whether one of the conditions is met; False if the config lacks their fields."""
+    return any(
+        _owner(each.path, message, config) is not None and _is_met(each, message, config)
+        for each in _parse_all(text)
+    )
+
+
+def _places(
+    rules: ConfigRules, part: Section[Any], path: str
+) -> Iterator[Tuple[Section[Any], str]]:
+    """Yield the messages that a path of supported fields leads to, and the name of its last field.
+
+    There is one for each entry of a list.
+    """
+    first, _, rest = path.partition('.')
+    field = part.message.DESCRIPTOR.fields_by_name[first]
+    if not rules.is_supported(field):
+        return
+    if not rest:
+        yield part, first
+        return
+    for child in part.children(first) if schema.is_repeated(field) else [part.child(first)]:
+        yield from _places(rules, child, rest)
+
+
+def _split(text: str) -> Tuple[str, str]:
+    """Split a rule into its conditions and the end of a sentence with its reason."""
+    condition, because, reason = text.partition(_BECAUSE)
+    return condition, f',{because}{reason}' if because else ''
 
 
 def _find_unmet(text: str, message: message_lib.Message, config: message_lib.Message) -> str:
     """Describe the conditions of which none is met; empty if one is."""
-    conditions = [_parse(part) for part in text.split(_OR)]
+    conditions = _parse_all(text)
     if any(_is_met(each, message, config) for each in conditions):
         return ''
     return _OR.join(_described(each, message, config) for each in conditions)
 
 
-def _excluded(text: str, message: message_lib.Message) -> str:
-    """Describe what a field excludes, and what to do."""
-    condition = _parse(text)
+def _excluded(text: str, reason: str, message: message_lib.Message) -> str:
+    """Describe what a field excludes, why, and what to do."""
+    (condition,) = _parse_all(text)
     if condition.values or condition.sign:
-        return _described(condition, message, message)
-    owner, name = _owner(condition.path, message, message)
+        return f'{_described(condition, message, message)}{reason}'
+    owner, name = _find_owner(condition.path, message, message)
     is_switch = isinstance(getattr(owner, name), bool)
-    return f'{text}; expected {text}: false' if is_switch else f'{text}; set one'
+    return f'{text}{reason}; expected {text}: false' if is_switch else f'{text}{reason}; set one'
+
+
+def _parse_all(text: str) -> List[_Condition]:
+    return [_parse(part) for part in text.split(_OR)]
 
 
 def _parse(text: str) -> _Condition:
     match = _CONDITION.fullmatch(text)
     if match is None:
         raise ValueError(f'{text!r} is no condition on a field.')
-    path, values, sign, bound = match.groups()
+    negation, path, values, sign, bound = match.groups()
     alternatives = tuple(values.split('|')) if values else ()
-    return _Condition(path, alternatives, sign or '', float(bound or 0))
+    return _Condition(bool(negation), path, alternatives, sign or '', bound or '')
 
 
 def _owner(
     path: str, message: message_lib.Message, config: message_lib.Message
-) -> Tuple[message_lib.Message, str]:
-    """Return the message that has the field of a condition, and the name of the field."""
+) -> Optional[Tuple[Any, str]]:
+    """Return the message that has the field of a condition, and the name of the field.
+
+    The result is None if neither the message nor the config has the field.
+    """
     *parents, name = path.split('.')
     first = (*parents, name)[0]
-    owner = message if first in message.DESCRIPTOR.fields_by_name else config
-    for parent in parents:
-        owner = getattr(owner, parent)
-    return owner, name
+    for owner in (message, config):
+        known = owner.DESCRIPTOR
+        if first in known.fields_by_name or first in known.oneofs_by_name:
+            return (operator.attrgetter('.'.join(parents))(owner) if parents else owner), name
+    return None
+
+
+def _find_owner(
+    path: str, message: message_lib.Message, config: message_lib.Message
+) -> Tuple[Any, str]:
+    found = _owner(path, message, config)
+    if found is None:
+        raise ValueError(f'{path} is no field.')
+    return found
 
 
 def _is_met(
     condition: _Condition, message: message_lib.Message, config: message_lib.Message
 ) -> bool:
-    owner, name = _owner(condition.path, message, config)
+    return _is_true(condition, message, config) is not condition.is_negated
+
+
+def _is_true(
+    condition: _Condition, message: message_lib.Message, config: message_lib.Message
+) -> bool:
+    owner, name = _find_owner(condition.path, message, config)
+    if name in owner.DESCRIPTOR.oneofs_by_name:
+        member = owner.WhichOneof(name)
+        return member in condition.values if condition.values else member is not None
     field, value = owner.DESCRIPTOR.fields_by_name[name], getattr(owner, name)
     if condition.sign:
         number = len(value) if schema.is_repeated(field) else value
-        return _COMPARE[condition.sign][0](number, condition.bound)
+        return _COMPARE[condition.sign][0](number, _number(condition.bound, message, config))
     if condition.values:
         return schema.value_text(field, value) in condition.values
     if schema.is_message(field) and not schema.is_repeated(field):
         return owner.HasField(name)
     return bool(value)
+
+
+def _number(bound: str, message: message_lib.Message, config: message_lib.Message) -> float:
+    """Return the number of a bound, which may be the path of a field."""
+    if bound[0].isdecimal():
+        return float(bound)
+    owner, name = _find_owner(bound, message, config)
+    return getattr(owner, name)
 
 
 def _described(
@@ -146,9 +278,9 @@ def _described(
         return f'{condition.path}: {_OR.join(condition.values)}'
     if not condition.sign:
         return condition.path
-    owner, name = _owner(condition.path, message, config)
+    owner, name = _find_owner(condition.path, message, config)
     _, than, of_entries = _COMPARE[condition.sign]
     if schema.is_repeated(owner.DESCRIPTOR.fields_by_name[name]):
-        entries = 'entry' if condition.bound == 1 else 'entries'
-        return f'{of_entries} {condition.bound:g} {entries} in {condition.path}'
-    return f'{condition.path} {than} {condition.bound:g}'
+        entries = 'entry' if condition.bound == '1' else 'entries'
+        return f'{of_entries} {condition.bound} {entries} in {condition.path}'
+    return f'{condition.path} {than} {condition.bound}'

@@ -104,38 +104,12 @@ def _growing(section: Section[Any], field: str, steps: Sequence[int]) -> Iterato
             yield section.problem(field, text)
 
 
-def _cosine(section: Section[Any], num_steps: int) -> Iterator[Problem]:
-    del num_steps
-    warmup_steps = section.message.warmup_steps
-    if section.message.total_steps < warmup_steps:
-        yield section.problem('total_steps', expected=f'at least {warmup_steps}, warmup_steps')
-    yield from _warmup(section)
-    yield from _end_rate(section)
-
-
-def _end_rate(section: Section[Any]) -> Iterator[Problem]:
-    rate = section.message.learning_rate_base
-    if section.message.end_learning_rate > rate:
-        yield section.problem('end_learning_rate', expected=f'at most {rate:g}, learning_rate_base')
-
-
 def _warmup_stable_decay(section: Section[Any], num_steps: int) -> Iterator[Problem]:
     del num_steps
-    yield from _warmup(section)
-    yield from _end_rate(section)
     least = section.message.warmup_steps + section.message.cool_down_steps
     if 0 < section.message.total_steps < least:
         yield section.problem(
             'total_steps', expected=f'at least {least}, warmup_steps and cool_down_steps'
-        )
-
-
-def _warmup(section: Section[Any], num_steps: int = 0) -> Iterator[Problem]:
-    del num_steps
-    schedule, warmup = section.message, section.message.warmup_learning_rate
-    if schedule.warmup_steps and schedule.learning_rate_base < warmup:
-        yield section.problem(
-            'learning_rate_base', expected=f'at least {warmup:g}, warmup_learning_rate'
         )
 
 
@@ -172,8 +146,6 @@ def _deeplab(section: Section[Any], num_steps: int) -> Iterator[Problem]:
 
 _SCHEDULES: Dict[str, Callable[[Section[Any], int], Iterator[Problem]]] = {
     'manual_step_learning_rate': _manual_step,
-    'cosine_decay_learning_rate': _cosine,
-    'exponential_decay_with_warmup_learning_rate': _warmup,
     'polynomial_decay_learning_rate': _polynomial,
     'warmup_stable_decay_learning_rate': _warmup_stable_decay,
     'deeplab_learning_rate': _deeplab,

@@ -62,17 +62,20 @@ class Section(Generic[Message]):
                 list the number of values.
         """
         if expected:
-            text = f'{self._shown(field)}; expected {expected}.'
+            text = f'{self.shown(field)}; expected {expected}.'
         return Problem(self.at(field) if field else self.path, text)
 
     def error(self, field: str, text: str = '', expected: str = '') -> errors.ConfigError:
         """Return the error of a problem: see `problem`."""
         return errors.ConfigError(str(self.problem(field, text, expected)))
 
-    def _shown(self, field: str) -> str:
+    def shown(self, field: str) -> str:
+        """Return the value of a field as in messages, of a oneof the name of its member."""
         *parents, name = field.split('.')
         message: Any = operator.attrgetter('.'.join(parents))(self.message) if parents else None
         message = message or self.message
+        if name in message.DESCRIPTOR.oneofs_by_name:
+            return message.WhichOneof(name) or 'none'
         value, descriptor = getattr(message, name), message.DESCRIPTOR.fields_by_name[name]
         if schema.is_repeated(descriptor):
             return f'{len(value)} values'

@@ -50,11 +50,17 @@ def unsupported(rules: ConfigRules, section: Section[message_lib.Message]) -> It
         section: a pipeline config, or a part of one.
     """
     for here, field, value in set_fields(rules, section):
-        kind, reason = rules.support(field)
-        if kind != UNSUPPORTED or is_default(field, value):
-            reason = rules.value_problem(field, value)
+        reason = refusal(rules, field, value)
         if reason:
-            yield Problem(here, f'not supported: {reason}.')
+            yield Problem(here, reason)
+
+
+def refusal(rules: ConfigRules, field: Any, value: Any) -> str:
+    """Return the sentence on a set field that is not supported; empty if it is."""
+    kind, reason = rules.support(field)
+    if kind != UNSUPPORTED or is_default(field, value):
+        reason = rules.value_problem(field, value)
+    return f'not supported: {reason}.' if reason else ''
 
 
 def refuse(rules: ConfigRules, section: Section[message_lib.Message]) -> None:

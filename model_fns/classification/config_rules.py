@@ -73,15 +73,11 @@ def _mirror_warnings(config: PipelineConfig) -> Iterator[str]:
         )
 
 
-RULES = (
-    config_rules.QUANTIZED
-    + config_rules.CHANNELS
-    + ConfigRules(
-        models=frozenset({'classification'}),
-        checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-        problems=(_backbone, _class_weights, _labeled, _views, _gray),
-        warnings=(_mirror_warnings,),
-    )
+RULES = config_rules.CHANNELS + ConfigRules(
+    models=frozenset({'classification'}),
+    checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
+    problems=(_backbone, _class_weights, _labeled, _views, _gray),
+    warnings=(_mirror_warnings,),
 )
 
 

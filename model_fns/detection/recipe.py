@@ -17,7 +17,7 @@ from estimator_lib.config import metric_choices
 from estimator_lib.distribution import half_types
 from estimator_lib.graphs import losses
 from model_fns.detection import anchor_proposal, box_report
-from model_fns.detection.config_rules.rotated import is_rotated
+from model_fns.detection.config_rules.kinds import is_rotated
 from model_fns.detection.data import context_features
 from model_fns.detection.metrics.keypoint_similarity import COCO_SIGMAS
 from model_fns.detection.networks import torchvision_weights

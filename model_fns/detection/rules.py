@@ -16,15 +16,9 @@ from model_fns.detection.architectures.center_net import extractors as center_ne
 from model_fns.detection.architectures.center_net import keypoint_search
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules import center_net as center_net_checks
-from model_fns.detection.config_rules import rotated as rotated_checks
 from model_fns.detection.config_rules import two_stage as two_stage_checks
-from model_fns.detection.config_rules.checks import (
-    check_labeled,
-    check_ssd,
-    find_warnings,
-    size_problems,
-)
-from model_fns.detection.config_rules.kinds import CENTER_NET, SINGLE_SHOT, TWO_STAGE
+from model_fns.detection.config_rules.checks import check_labeled, check_ssd, size_problems
+from model_fns.detection.config_rules.kinds import CENTER_NET, SINGLE_SHOT, TWO_STAGE, is_rotated
 from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
 from protos import center_net_pb2, model_pb2
 
@@ -50,22 +44,6 @@ def check_instance_readers(config: PipelineConfig) -> Iterator[Problem]:
                 )
 
 
-def find_instance_warnings(config: PipelineConfig) -> Iterator[str]:
-    """Yield warnings about masks and keypoints that are read but not learned from."""
-    two_stages = config.model.faster_rcnn
-    learned = (
-        two_stage_checks.learns_masks(two_stages),
-        two_stage_checks.learns_keypoints(two_stages)
-        or bool(config.model.center_net.keypoint_estimation_task),
-    )
-    for (field, *_), is_learned in zip(_FIELDS, learned):
-        if getattr(config.train_input_reader, field) and not is_learned:
-            yield (
-                f'train_input_reader.{field} is for pictures of the groundtruth only: '
-                'the model does not learn from it.'
-            )
-
-
 def _names(config: PipelineConfig) -> Iterator[Problem]:
     """Check the names of networks, metrics and steps, and that they fit the model."""
     model = Section(config).child('model')
@@ -84,9 +62,7 @@ def _names(config: PipelineConfig) -> Iterator[Problem]:
     if of_two_stages.message.type:
         yield from find_build_problems(extractors.find, of_two_stages)
     yield from _names_of_center_net(model.child('center_net'))
-    rotated = rotated_checks.is_rotated(config)
-    yield from find_build_problems(metrics.check_config, config.eval_config, rotated)
-    yield from rotated_checks.check_steps(config)
+    yield from find_build_problems(metrics.check_config, config.eval_config, is_rotated(config))
 
 
 def _names_of_center_net(section: Section[center_net_pb2.CenterNet]) -> Iterator[Problem]:
@@ -131,14 +107,8 @@ _COMMON = config_rules.CHANNELS + ConfigRules(
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
     problems=(_names, check_labeled, check_instance_readers),
-    warnings=(find_instance_warnings, find_warnings),
 )
-_SINGLE_SHOT = (
-    SINGLE_SHOT
-    + ConfigRules(problems=(check_ssd, _sides, rotated_checks.check_rotated))
-    + config_rules.QUANTIZED
-    + _COMMON
-)
+_SINGLE_SHOT = SINGLE_SHOT + ConfigRules(problems=(check_ssd, _sides)) + _COMMON
 _TWO_STAGE = (
     TWO_STAGE
     + ConfigRules(

@@ -22,21 +22,6 @@ def _problems(config: PipelineConfig) -> Iterator[Problem]:
             'not set; expected the name of a network, like "mobilenet_v2".',
         )
     yield from find_build_problems(presets.from_config, model)
-    if len(model.image_pyramid) > 1 and config.graph_rewriter.HasField('quantization'):
-        yield Problem(
-            'graph_rewriter.quantization',
-            f'the {len(model.image_pyramid)} scales of {section.at("image_pyramid")} would have '
-            'one range between them; expected one scale.',
-        )
-    # Modes that do not evaluate get a config without these sections.
-    evaluates = config.HasField('eval_config') or config.eval_input_reader
-    has_folder = bool(config.eval_config.visualization_export_dir)
-    if model.evaluation.save_raw_predictions and evaluates and not has_folder:
-        yield section.problem(
-            'evaluation.save_raw_predictions',
-            'the files are written beside the pictures, and eval_config.visualization_export_dir '
-            'is not set; expected a folder.',
-        )
 
 
 def _find_warnings(config: PipelineConfig) -> Iterator[str]:
@@ -55,13 +40,9 @@ def _is_one_pass(view: Any) -> bool:
     return list(view.scales) in ([], [1.0]) and not view.add_flipped_images
 
 
-RULES = (
-    config_rules.QUANTIZED
-    + config_rules.CHANNELS
-    + ConfigRules(
-        models=frozenset({'segmentation'}),
-        checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-        problems=(_problems,),
-        warnings=(_find_warnings,),
-    )
+RULES = config_rules.CHANNELS + ConfigRules(
+    models=frozenset({'segmentation'}),
+    checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
+    problems=(_problems,),
+    warnings=(_find_warnings,),
 )

@@ -103,6 +103,37 @@ def test_conditions_of_fields_name_fields_and_values_of_the_schema():
     assert count > 60
 
 
+def messages():
+    return {field.containing_type for field in FIELDS.values()}
+
+
+def placed(message, path):
+    """Return the field at a path of a message, through the entries of lists."""
+    first, _, rest = path.partition('.')
+    field = message.fields_by_name[first]
+    return placed(field.message_type, rest) if rest else field
+
+
+def test_conflicts_name_fields_and_values_of_the_schema():
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    count = 0
+    for message in messages():
+        owner = message_factory.GetMessageClass(message)()
+        for conflict in field_rules.get_conflicts(message):
+            for condition in conflict.when:
+                condition_names.check_names(condition, owner, config)
+            for path in [*conflict.of, *filter(None, [conflict.at])]:
+                placed(message, path)
+            texts = [conflict.problem, conflict.ignored, conflict.doubt]
+            (text,) = filter(None, texts)
+            assert text.endswith('.') is not bool(conflict.ignored)
+            for name in re.findall(r'{([\w.]+)}', text):
+                condition_names.check_names(name, owner, config)
+            assert bool(conflict.at) is not bool(conflict.of)
+            count += 1
+    assert count > 70
+
+
 # Their fields are read all at once, by the names that the schema gives them.
 READ_AS_A_WHOLE = (
     'ExponentialDecayLearningRate',

@@ -22,7 +22,7 @@ def build_matcher(section: Section[target_assignment_pb2.Matcher]) -> matchers.M
     if kind is None:
         known = ', '.join(field.name for field in config.DESCRIPTOR.fields)
         raise section.error('', f'empty; expected one of {known}.')
-    checks.check_part(section, checks.matcher_problems(section))
+    checks.check_part(section)
     if kind == 'bipartite_matcher':
         return matchers.BipartiteMatcher()
     if kind == 'atss_matcher':

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Iterator, Mapping, Tuple, Union
+from typing import Any, Iterable, Iterator, Mapping, Union
 
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import PipelineConfig, Problem
@@ -11,15 +11,11 @@ from model_fns import config_rules
 from model_fns.detection.config_rules.kinds import SINGLE_SHOT
 from protos import (
     anchors_pb2,
-    box_coding_pb2,
     box_predictors_pb2,
     feature_pyramids_pb2,
-    post_processing_pb2,
     ssd_pb2,
-    target_assignment_pb2,
     train_pb2,
 )
-from protos.field_rules import FRACTION
 
 Pyramid = Union[
     feature_pyramids_pb2.FeaturePyramidNetworks,
@@ -38,12 +34,6 @@ _CODE_SIZES: Mapping[str, int] = {
     'square_box_coder': 3,
     'rotated_box_coder': 5,
 }
-_OVERLAP_LOSSES = (
-    'weighted_iou',
-    'weighted_giou',
-    'gaussian_wasserstein',
-    'gaussian_kullback_leibler',
-)
 # Losses with a part of its own for each class.
 _SIGMOIDS = (
     'weighted_sigmoid',
@@ -52,8 +42,6 @@ _SIGMOIDS = (
     'quality_focal',
 )
 _SIGMOID_NAMES = ', '.join(_SIGMOIDS)
-# Matchers whose thresholds are found among overlaps.
-_BY_OVERLAPS = ('atss_matcher', 'dynamic_matcher')
 # Steps after which a decay of 0.9997 has forgotten nearly all of its initial value.
 SLOW_STATISTICS = 10_000
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
@@ -62,10 +50,8 @@ _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 def check_ssd(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Check `model.ssd` beyond single fields."""
     model = Section(pipeline).child('model.ssd')
-    yield from _matcher(model)
     yield from _anchors(model)
     yield from _predictor(model)
-    yield from post_processing_problems(model.child('post_processing'))
 
 
 def check_part(section: Section[Any], further: Iterable[Problem] = ()) -> None:
@@ -79,52 +65,6 @@ def check_part(section: Section[Any], further: Iterable[Problem] = ()) -> None:
         errors.ConfigError: there are problems; the message lists all.
     """
     message_checks.check_message(SINGLE_SHOT, section, further)
-
-
-def find_warnings(config: PipelineConfig) -> Iterator[str]:
-    """Yield warnings about values of any detector that are allowed but probably mistakes."""
-    path = _find_pixel_path(Section(config).child('model.ssd.anchor_generator'))
-    if path and config.model.ssd.box_type == box_coding_pb2.UPRIGHT:
-        yield f'{path}: anchors are in pixels, and boxes are normalized: none will match.'
-    reader = config.train_input_reader
-    if reader.load_context_features and not config.model.faster_rcnn.HasField('context_config'):
-        yield (
-            'train_input_reader.load_context_features has no effect: the model has no '
-            'context_config.'
-        )
-    for index, reader in enumerate(config.eval_input_reader):
-        if reader.ignored_boxes:
-            yield (
-                f'eval_input_reader.{index}.ignored_boxes has no effect: it is about training, and '
-                'metrics have rules of their own.'
-            )
-    names = config.eval_config.metrics_set or ['coco_detection_metrics']
-    for needed, fields in _ONLY_WITH.items():
-        for field in fields:
-            is_set = field in {set_field.name for set_field, _ in config.eval_config.ListFields()}
-            if is_set and not set(names) & set(needed):
-                yield f'eval_config.{field} has no effect without {needed[0]} in metrics_set.'
-    ssd = config.model.ssd
-    box_loss = ssd.loss.localization_loss.WhichOneof('localization_loss')
-    if ssd.normalize_loc_loss_by_codesize and box_loss in _OVERLAP_LOSSES:
-        yield (
-            f'model.ssd.normalize_loc_loss_by_codesize: {box_loss} is one number for a box, and is '
-            'divided by those of its code; expected false, or a larger localization_weight.'
-        )
-    train_config = config.train_config
-    if train_config.merge_multiple_label_boxes and _is_softmax(config):
-        yield (
-            'train_config.merge_multiple_label_boxes: the classes of a box exclude each other in a '
-            f'softmax loss; expected one of {_SIGMOID_NAMES}.'
-        )
-    if train_config.load_all_detection_checkpoint_vars and train_config.fine_tune_checkpoint:
-        kind = train_config.fine_tune_checkpoint_type
-        is_of_detection = kind in ('detection', 'fine_tune')
-        if not is_of_detection and (kind or not train_config.from_detection_checkpoint):
-            yield (
-                'train_config.load_all_detection_checkpoint_vars has no effect with a '
-                'fine_tune_checkpoint_type that is not "detection".'
-            )
 
 
 def check_labeled(config: PipelineConfig) -> Iterator[Problem]:
@@ -143,62 +83,9 @@ def _is_softmax(config: PipelineConfig) -> bool:
     return all(kind not in _SIGMOIDS for kind in kinds)
 
 
-# Fields of `eval_config` that only these sets of metrics use.
-_ONLY_WITH: Mapping[Tuple[str, ...], Tuple[str, ...]] = {
-    ('precision_at_recall_detection_metrics',): ('recall_lower_bound', 'recall_upper_bound'),
-    ('coco_detection_metrics', 'coco_mask_metrics'): (
-        'all_metrics_per_category',
-        'super_categories',
-    ),
-}
-
-
 def is_short(config: train_pb2.TrainConfig) -> bool:
     """Check whether a run from scratch ends before slow moving statistics have settled."""
     return 0 < config.num_steps < SLOW_STATISTICS and not config.fine_tune_checkpoint
-
-
-def _matcher(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
-    yield from matcher_problems(model.child('matcher'))
-    config, chosen = model.message, model.child('matcher.argmax_matcher')
-    matcher = chosen.message
-    is_negative = config.similarity_calculator.HasField('neg_sq_dist_similarity')
-    kind = config.matcher.WhichOneof('matcher_oneof')
-    similarity = config.similarity_calculator.WhichOneof('region_similarity')
-    if kind in _BY_OVERLAPS and similarity not in (None, 'iou_similarity'):
-        yield model.problem(
-            f'similarity_calculator.{similarity}',
-            f'{kind} compares overlaps; expected iou_similarity.',
-        )
-    loss = config.loss.classification_loss.WhichOneof('classification_loss')
-    if kind == 'dynamic_matcher' and loss not in _SIGMOIDS:
-        yield model.problem(
-            'loss.classification_loss',
-            f'{loss}; dynamic_matcher takes scores of the classes by a sigmoid: expected one of '
-            f'{_SIGMOID_NAMES}.',
-        )
-    if config.matcher.HasField('argmax_matcher') and not (matcher.ignore_thresholds or is_negative):
-        for field in ('matched_threshold', 'unmatched_threshold'):
-            if not FRACTION.holds(getattr(matcher, field)):
-                yield chosen.problem(field, expected=str(FRACTION))
-
-
-def matcher_problems(section: Section[target_assignment_pb2.Matcher]) -> Iterator[Problem]:
-    """Check that the thresholds of a matcher do not contradict each other."""
-    chosen = section.child('argmax_matcher')
-    matcher = chosen.message
-    if not section.message.HasField('argmax_matcher') or matcher.ignore_thresholds:
-        return
-    matched, unmatched = matcher.matched_threshold, matcher.unmatched_threshold
-    if unmatched > matched:
-        yield chosen.problem(
-            'unmatched_threshold', expected=f'at most {matched:g}, matched_threshold'
-        )
-    if unmatched == matched and not matcher.negatives_lower_than_unmatched:
-        yield chosen.problem(
-            'negatives_lower_than_unmatched',
-            'false, but with equal thresholds no anchor is between them; expected true.',
-        )
 
 
 def _anchors(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
@@ -288,17 +175,6 @@ def _equal_counts(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
         )
 
 
-def _find_pixel_path(section: Section[anchors_pb2.AnchorGenerator]) -> str:
-    """Return the path of the field that gives anchors in pixels; empty if none does."""
-    kind = section.message.WhichOneof('anchor_generator_oneof')
-    if kind == 'grid_anchor_generator':
-        return section.at(kind)
-    if kind in ('multiscale_anchor_generator', 'flexible_grid_anchor_generator'):
-        chosen = section.child(kind)
-        return '' if chosen.message.normalize_coordinates else chosen.at('normalize_coordinates')
-    return ''
-
-
 def _predictor(model: Section[ssd_pb2.Ssd]) -> Iterator[Problem]:
     kind = model.message.box_predictor.WhichOneof('box_predictor_oneof')
     coder = model.message.box_coder.WhichOneof('box_coder_oneof')
@@ -363,13 +239,3 @@ def size_problems(section: Section[ssd_pb2.Ssd], multiple: int) -> Iterator[Prob
                 expected=f'a multiple of {multiple}, as the levels of feature_extractor.bifpn are '
                 f'half of each other (or feature_extractor.{fix})',
             )
-
-
-def post_processing_problems(
-    section: Section[post_processing_pb2.PostProcessing],
-) -> Iterator[Problem]:
-    """Check the score threshold of probabilities."""
-    config, rules = section.message, section.child('batch_non_max_suppression')
-    is_fraction = config.score_converter != post_processing_pb2.PostProcessing.IDENTITY
-    if is_fraction and rules.message.score_threshold > 1:
-        yield rules.problem('score_threshold', expected=str(FRACTION))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from estimator_lib.config import support
-from estimator_lib.config.rules import ConfigRules
+from estimator_lib.config.rules import ConfigRules, PipelineConfig
 from estimator_lib.config.section import Section
+from protos import box_coding_pb2
 
 # The reason why `graph_rewriter` is refused.
 NO_QUANTIZED_TWO_STAGE = (
@@ -47,3 +48,10 @@ def refuse(section: Section[Any]) -> None:
         errors.ConfigError: there are such fields; the message lists all.
     """
     support.refuse(SINGLE_SHOT, section)
+
+
+def is_rotated(pipeline: PipelineConfig) -> bool:
+    """Return whether the model's boxes are rotated."""
+    kind = pipeline.model.WhichOneof('model')
+    box_type = getattr(getattr(pipeline.model, kind or 'ssd'), 'box_type', box_coding_pb2.UPRIGHT)
+    return box_type == box_coding_pb2.ROTATED

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterator, Union
 
-from estimator_lib.config import message_checks, reader_checks, support
+from estimator_lib.config import message_checks, support
 from estimator_lib.config.rules import PipelineConfig, Problem
 from estimator_lib.config.section import Section
 from model_fns.detection import generations
-from model_fns.detection.config_rules import checks, rotated
+from model_fns.detection.config_rules import checks
 from model_fns.detection.config_rules.kinds import TWO_STAGE
 from protos import (
     anchors_pb2,
@@ -21,19 +21,7 @@ from protos import (
 _Model = Section[faster_rcnn_pb2.FasterRcnn]
 _Levels = Union[anchors_pb2.MultiscaleAnchorGenerator, feature_pyramids_pb2.FeaturePyramidNetworks]
 
-# Fields of the box features and of the mask head.
 _CROP_FIELDS = ('initial_crop_size', 'maxpool_kernel_size', 'maxpool_stride')
-_MASK_FIELDS = (
-    'conv_hyperparams',
-    'mask_prediction_conv_depth',
-    'mask_height',
-    'mask_width',
-    'mask_prediction_num_conv_layers',
-    'masks_are_class_agnostic',
-    'convolve_then_upsample_masks',
-)
-_THIRD_STAGE_FIELDS = ('predict_instance_masks', 'predict_keypoints', *_MASK_FIELDS)
-_MASK_HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
 
 
 def check(section: Section[faster_rcnn_pb2.FasterRcnn]) -> None:
@@ -50,86 +38,11 @@ def check(section: Section[faster_rcnn_pb2.FasterRcnn]) -> None:
 
 def check_two_stage(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Check `model.faster_rcnn` beyond single fields."""
-    model = Section(pipeline).child('model.faster_rcnn')
-    yield from _problems(model)
-    if model.message.HasField('context_config'):
-        for reader in reader_checks.list_readers(pipeline):
-            if not reader.message.load_context_features:
-                yield reader.problem(
-                    'load_context_features',
-                    expected=f'true: {model.at("context_config")} attends to these features',
-                )
-    yield from _instance_readers(pipeline)
-
-
-def learns_masks(config: faster_rcnn_pb2.FasterRcnn) -> bool:
-    """Check whether a model predicts masks."""
-    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
-    return config.number_of_stages == 3 and head.predict_instance_masks
-
-
-def learns_keypoints(config: faster_rcnn_pb2.FasterRcnn) -> bool:
-    """Check whether a model predicts keypoints."""
-    head = config.second_stage_box_predictor.mask_rcnn_box_predictor
-    return config.number_of_stages == 3 and head.predict_keypoints
-
-
-def _instance_readers(pipeline: PipelineConfig) -> Iterator[Problem]:
-    """Check that readers have the masks and keypoints that the model learns."""
-    model = Section(pipeline).child('model.faster_rcnn')
-    if learns_masks(model.message):
-        if pipeline.train_config.merge_multiple_label_boxes:
-            yield Problem(
-                'train_config.merge_multiple_label_boxes',
-                'true; a mask is learned for one class (number_of_stages: 3): expected false.',
-            )
-        for reader in reader_checks.list_readers(pipeline):
-            if not reader.message.load_instance_masks:
-                yield reader.problem(
-                    'load_instance_masks',
-                    'false; the model learns masks (number_of_stages: 3): expected true, and '
-                    'records with image/object/mask.',
-                )
-    if learns_keypoints(model.message):
-        head = model.child(f'{_MASK_HEAD}.keypoint_head')
-        for reader in reader_checks.list_readers(pipeline):
-            if reader.message.num_keypoints != head.message.num_keypoints:
-                yield reader.problem(
-                    'num_keypoints',
-                    f'{reader.message.num_keypoints}; the model learns keypoints '
-                    f'(number_of_stages: 3): expected {head.message.num_keypoints}, that of '
-                    f'{head.path}, and records with image/object/keypoint.',
-                )
+    yield from _problems(Section(pipeline).child('model.faster_rcnn'))
 
 
 def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
-    """Yield warnings about values of a two-stage detector that are probably mistakes."""
-    model = Section(pipeline).child('model.faster_rcnn')
-    config, predictor = model.message, model.child(_MASK_HEAD)
-    if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
-        for field in _CROP_FIELDS:
-            if config.HasField(field):
-                yield (
-                    f'{model.at(field)} has no effect: rfcn_box_predictor samples its maps by its '
-                    'own crop_height and crop_width.'
-                )
-    yield from _backbone_warnings(pipeline)
-    head = predictor.message
-    if config.number_of_stages < 3:
-        for field in _THIRD_STAGE_FIELDS:
-            if head.HasField(field):
-                yield f'{predictor.at(field)} has no effect without number_of_stages: 3.'
-    elif not learns_masks(config):
-        for field in _MASK_FIELDS:
-            if head.HasField(field):
-                yield f'{predictor.at(field)} has no effect without predict_instance_masks: true.'
-    miner = model.child('hard_example_miner')
-    for field in ('max_negatives_per_positive', 'min_negatives_per_image'):
-        if getattr(miner.message, field):
-            yield (f'{miner.at(field)} has no effect: proposals are mined by their losses alone.')
-
-
-def _backbone_warnings(pipeline: PipelineConfig) -> Iterator[str]:
+    """Yield warnings about the backbone of a two-stage detector that are probably mistakes."""
     model = Section(pipeline).child('model.faster_rcnn')
     section = model.child('feature_extractor')
     extractor = section.message
@@ -171,7 +84,6 @@ def _problems(model: _Model) -> Iterator[Problem]:
     yield from _anchors(model)
     yield from _pyramid(model)
     yield from _operations(model)
-    yield from rotated.check_two_stages(model)
     if config.number_of_stages > 1:
         yield from _second_stage(model)
 
@@ -184,21 +96,9 @@ def _anchors(model: _Model) -> Iterator[Problem]:
     )
     config: anchors_pb2.AnchorGenerator = section.message
     kind = config.WhichOneof('anchor_generator_oneof')
-    if kind is None:
-        return
-    if kind == 'ssd_anchor_generator':
-        yield section.problem(kind, 'its anchors are normalized; expected anchors in pixels.')
+    if kind in (None, 'ssd_anchor_generator'):
         return
     yield from checks.anchor_problems(section)
-    multiscale = config.multiscale_anchor_generator
-    chosen, clips = section.child(kind), model.message.clip_anchors_to_image
-    if clips and multiscale.layout == multiscale.TORCHVISION:
-        yield chosen.problem(
-            'layout',
-            'TORCHVISION, whose anchors are never clipped; leave out clip_anchors_to_image.',
-        )
-    if kind != 'grid_anchor_generator' and chosen.message.normalize_coordinates:
-        yield chosen.problem('normalize_coordinates', expected='false')
     levels, expected = 1, 1
     if kind == 'multiscale_anchor_generator':
         levels = _levels(config.multiscale_anchor_generator)
@@ -208,7 +108,7 @@ def _anchors(model: _Model) -> Iterator[Problem]:
     if has_pyramid:
         expected = _levels(extractor.fpn)
     if has_pyramid and kind == 'multiscale_anchor_generator':
-        yield from checks.anchor_level_problems(chosen, extractor.fpn)
+        yield from checks.anchor_level_problems(section.child(kind), extractor.fpn)
     elif levels != expected:
         maps = f'{expected}, the levels of feature_extractor.fpn' if has_pyramid else 'one'
         yield section.problem(
@@ -274,19 +174,6 @@ def _operations(model: _Model) -> Iterator[Problem]:
             yield section.problem('op', f'{actual}; the layers are {layers}: expected {wanted}.')
 
 
-def _crops(model: _Model) -> Iterator[Problem]:
-    config = model.message
-    for field in _CROP_FIELDS:
-        if not config.HasField(field):
-            allowed = TWO_STAGE.range(config.DESCRIPTOR.fields_by_name[field])
-            yield model.problem(field, f'not set; expected {allowed}.')
-    if config.maxpool_kernel_size > config.initial_crop_size >= 1:
-        yield model.problem(
-            'maxpool_kernel_size',
-            expected=f'at most {config.initial_crop_size}, initial_crop_size',
-        )
-
-
 def _bins(section: Section[box_predictors_pb2.RfcnBoxPredictor]) -> Iterator[Problem]:
     config = section.message
     for side in ('height', 'width'):
@@ -299,62 +186,12 @@ def _bins(section: Section[box_predictors_pb2.RfcnBoxPredictor]) -> Iterator[Pro
             )
 
 
-def _third_stage(model: _Model) -> Iterator[Problem]:
-    """Check the heads of masks and keypoints."""
-    section = model.child(_MASK_HEAD)
-    head = section.message
-    if not (head.predict_instance_masks or head.predict_keypoints):
-        yield model.problem(
-            'number_of_stages',
-            '3; the third stage predicts masks or keypoints: expected predict_instance_masks: true '
-            'or predict_keypoints: true in mask_rcnn_box_predictor, or number_of_stages: 2.',
-        )
-    if head.predict_instance_masks and not head.HasField('conv_hyperparams'):
-        yield section.problem(
-            'conv_hyperparams', 'is missing; masks are predicted by convolutions.'
-        )
-    if head.predict_keypoints and not head.HasField('keypoint_head'):
-        yield section.problem(
-            'keypoint_head',
-            'is missing; expected the number of keypoints and its layers with predict_keypoints.',
-        )
-    if model.message.output_reframed_masks and not head.predict_instance_masks:
-        yield model.problem(
-            'output_reframed_masks',
-            'true; the model predicts no masks: expected false, or predict_instance_masks: true.',
-        )
-
-
 def _second_stage(model: _Model) -> Iterator[Problem]:
     config = model.message
-    head = config.second_stage_box_predictor
-    if head.HasField('rfcn_box_predictor'):
+    if config.second_stage_box_predictor.HasField('rfcn_box_predictor'):
         yield from _bins(model.child('second_stage_box_predictor.rfcn_box_predictor'))
-        if config.number_of_stages == 3:
-            yield model.problem(
-                'number_of_stages',
-                '3; rfcn_box_predictor has no masks and no keypoints: expected 1 or 2.',
-            )
-    else:
-        yield from _crops(model)
-        if config.number_of_stages == 3:
-            yield from _third_stage(model)
-    if not config.HasField('second_stage_box_predictor'):
-        yield model.problem(
-            'second_stage_box_predictor',
-            'is missing; expected mask_rcnn_box_predictor or rfcn_box_predictor, or '
-            'number_of_stages: 1.',
-        )
-    size, most = config.second_stage_batch_size, config.first_stage_max_proposals
-    if size > most and not config.HasField('hard_example_miner'):
-        yield model.problem(
-            'second_stage_batch_size', expected=f'at most {most}, first_stage_max_proposals'
-        )
-    kind = config.second_stage_classification_loss.WhichOneof('classification_loss')
-    if kind == 'bootstrapped_sigmoid':
-        yield model.problem(
-            f'second_stage_classification_loss.{kind}',
-            'the published program takes softmax for it; expected weighted_softmax, '
-            'weighted_sigmoid, weighted_sigmoid_focal or weighted_logits_softmax.',
-        )
-    yield from checks.post_processing_problems(model.child('second_stage_post_processing'))
+        return
+    for field in _CROP_FIELDS:
+        if not config.HasField(field):
+            allowed = TWO_STAGE.range(config.DESCRIPTOR.fields_by_name[field])
+            yield model.problem(field, f'not set; expected {allowed}.')

@@ -50,13 +50,15 @@ def check(
         raise model.error('num_classes', text)
     check_output_stride(output_stride, model.at('backbone.output_stride'))
     _check_pyramid(model.child('aspp'))
-    _check_logits(model)
     if config.HasField('decoder'):
         _check_decoder(model, num_classes)
         strides = tuple(config.decoder.output_strides) or (4,)
         field = model.at('decoder.output_strides')
         check_decoder_strides(strides, output_stride, field)
-        _check_unet(model.child('decoder'), strides)
+        filters = config.decoder.unet_filters
+        if filters and len(filters) != len(strides):
+            expected = f'{len(strides)}, one for each of output_strides ({_listed(strides)})'
+            raise model.error('decoder.unet_filters', expected=expected)
         for stride in strides:
             if stride > 1 or not config.decoder.unet_filters:
                 backbone.decoder_tap(stride, field)
@@ -165,19 +167,6 @@ def _check_plain_pyramid(section: Section[segmentation_pb2.AtrousSpatialPyramidP
             )
 
 
-def _check_logits(model: _Model) -> None:
-    config, field = model.message, 'logits_kernel_size'
-    size = config.logits_kernel_size
-    if size == 1:
-        return
-    if config.aspp.batch_norm or config.HasField('dense_prediction_cell'):
-        raise model.error(
-            field,
-            f'got {size}; expected 1, or aspp {{ batch_norm: false }}, since logits behind a '
-            'projection come from single features.',
-        )
-
-
 def _check_decoder(model: _Model, num_classes: int) -> None:
     config, section = model.message, model.child('decoder')
     decoder = section.message
@@ -189,41 +178,11 @@ def _check_decoder(model: _Model, num_classes: int) -> None:
             f'got {decoder.num_filters} with output_is_logits; expected {num_classes}, the number '
             'of classes, or nothing.',
         )
-    if decoder.HasField('separable_convolution') and decoder.separable_convolution:
-        raise section.error(
-            'separable_convolution',
-            'with output_is_logits the decoder has 1x1 convolutions only; expected it unset or '
-            'false.',
-        )
     if config.logits_kernel_size != 1 or (not config.aspp.batch_norm and config.aspp.atrous_rates):
         raise section.error(
             'output_is_logits',
             'there is no further layer that logits_kernel_size or aspp.atrous_rates without '
             'batch_norm could speak of; expected them unset.',
-        )
-    for head in ('instance_center', 'offset', 'edge'):
-        if config.HasField(head):
-            raise model.error(
-                head,
-                'a decoder whose output_is_logits leaves no features for another head; expected '
-                'output_is_logits: false.',
-            )
-
-
-def _check_unet(
-    section: Section[segmentation_pb2.SegmentationDecoder], strides: Sequence[int]
-) -> None:
-    """Refuse a U-Net without channels for each stride, and fields that it has no use for."""
-    decoder = section.message
-    if not decoder.unet_filters:
-        return
-    if len(decoder.unet_filters) != len(strides):
-        expected = f'{len(strides)}, one for each of output_strides ({_listed(strides)})'
-        raise section.error('unet_filters', expected=expected)
-    if decoder.HasField('num_filters'):
-        raise section.error(
-            'num_filters',
-            'a U-Net concatenates features, with the channels of unet_filters; expected it unset.',
         )
 
 

@@ -9,6 +9,16 @@ name: "tests/ruled.proto" package: "vision_model_fns.protos" syntax: "proto2"
 dependency: "protos/rules.proto"
 message_type {
   name: "RuledConfig"
+  options {
+    [vision_model_fns.protos.conflict] {
+      when: ["sequences", "not net.wide", "net.size > batch"]
+      at: "net.size" problem: "{net.size}; expected at most {batch}, batch." }
+    [vision_model_fns.protos.conflict] {
+      when: ["sequences", "net.part.layer: dense"]
+      of: ["nets.queue", "nets.odd"] ignored: "without a {net.part.layer} part" }
+    [vision_model_fns.protos.conflict] {
+      when: "sequences" of: "nets.deep" doubt: "{sequences} sequences." }
+  }
   field { name: "net" number: 1 type: TYPE_MESSAGE label: LABEL_OPTIONAL
           type_name: ".vision_model_fns.protos.RuledNet" }
   field { name: "nets" number: 2 type: TYPE_MESSAGE label: LABEL_REPEATED
@@ -58,7 +68,7 @@ message_type {
   field { name: "fast" number: 14 type: TYPE_BOOL label: LABEL_OPTIONAL
           options { [vision_model_fns.protos.rule] { requires: "batch > 2 or wide" } } }
   field { name: "odd" number: 15 type: TYPE_BOOL label: LABEL_OPTIONAL
-          options { [vision_model_fns.protos.rule] { requires: "a > b" } } }
+          options { [vision_model_fns.protos.rule] { requires: "a ~ b" } } }
   field { name: "tall" number: 16 type: TYPE_BOOL label: LABEL_OPTIONAL
           options { [vision_model_fns.protos.rule] { needs: ["size > 4", "merge"] } } }
   field { name: "flat" number: 17 type: TYPE_BOOL label: LABEL_OPTIONAL
@@ -71,6 +81,8 @@ message_type {
 }
 message_type {
   name: "RuledPart"
+  options { [vision_model_fns.protos.conflict] {
+    when: ["sequences", "dense"] at: "sparse" problem: "{batch} at a time." } }
   field { name: "dense" number: 1 type: TYPE_BOOL label: LABEL_OPTIONAL oneof_index: 0 }
   field { name: "sparse" number: 2 type: TYPE_BOOL label: LABEL_OPTIONAL oneof_index: 0 }
   field { name: "other" number: 3 type: TYPE_BOOL label: LABEL_OPTIONAL oneof_index: 0

@@ -14,7 +14,7 @@ GOOD = 'net { kind: "a" size: 3 layers: 4 part { dense: true } }'
 
 def problems(text, rules=NO_TASK):
     config = Section(ruled_schema.parse(text))
-    return {problem.path: problem.text for problem in message_checks.check_parts(rules, config)}
+    return {problem.path: problem.text for problem in message_checks.find_problems(rules, config)}
 
 
 def test_what_is_not_there_is_not_asked_for():
@@ -73,8 +73,8 @@ def test_all_problems_of_a_message_are_one_error():
     with pytest.raises(errors.ConfigError) as caught:
         message_checks.check_message(NO_TASK, Section(net, 'here'), further)
     assert [line.split(': ')[0].strip() for line in str(caught.value).splitlines()[1:]] == [
-        'here.square',
         'here.size',
+        'here.square',
         'here.part',
         'here.least',
         'here.layers',

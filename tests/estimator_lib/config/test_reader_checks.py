@@ -115,7 +115,7 @@ def test_a_cache_and_what_is_said_of_it(fields, expected):
         one.path: one.text
         for one in (
             *reader_checks.check_reader(section),
-            *message_checks.check_parts(ConfigRules(), section),
+            *message_checks.find_problems(ConfigRules(), section),
         )
     }
     assert found.keys() == {f'reader.{name}' for name in expected}

@@ -3,7 +3,7 @@
 import pytest
 from google.protobuf import text_format
 
-from estimator_lib.config import requirements, validation
+from estimator_lib.config import requirements, support, validation
 from estimator_lib.config.rules import ConfigRules
 from estimator_lib.config.section import Section
 from protos import pipeline_pb2
@@ -50,8 +50,9 @@ def test_a_path_leads_through_the_whole_config():
 
 
 def violated(text, rules=NO_TASK):
-    section = Section(ruled_schema.parse(text))
-    return {problem.path: problem.text for problem in requirements.violated(rules, section)}
+    parts = support.set_messages(rules, Section(ruled_schema.parse(text)))
+    found = (problem for part in parts for problem in requirements.violated(rules, part))
+    return {problem.path: problem.text for problem in found}
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,37 @@ def test_a_switch_is_turned_off():
     }
 
 
+def test_conflicts_of_fields():
+    whole = ruled_schema.parse('sequences: true batch: 5 net { size: 6 part { dense: true } }')
+    section = Section(whole)
+    (found,) = requirements.conflicts(NO_TASK, section, whole)
+    assert str(found) == 'net.size: 6; expected at most 5, batch.'
+    whole.net.wide = True
+    assert not list(requirements.conflicts(NO_TASK, section, whole))
+    (found,) = requirements.conflicts(NO_TASK, section.child('net.part'), whole)
+    assert str(found) == 'net.part.sparse: 5 at a time.'
+    # Alone a part does not know the others.
+    part = section.child('net.part')
+    assert not list(requirements.conflicts(NO_TASK, part, part.message))
+
+
+def test_conflicts_that_are_no_problems():
+    text = 'nets { queue: 5 } nets {} nets { odd: true deep: false } net { part { dense: true } }'
+    assert list(requirements.doubts(NO_TASK, ruled_schema.parse(text))) == []
+    assert list(requirements.doubts(NO_TASK, ruled_schema.parse(f'sequences: true {text}'))) == [
+        'nets.0.queue has no effect without a dense part.',
+        'nets.2.odd has no effect without a dense part.',
+        'nets.2.deep: true sequences.',
+    ]
+
+
+@pytest.mark.parametrize('table', ['ignored', 'unsupported'])
+def test_conflicts_of_fields_that_are_not_supported(table):
+    rules = ConfigRules(**{table: {'RuledConfig': {'nets': 'there is one'}}})
+    text = 'sequences: true nets { deep: true }'
+    assert list(requirements.doubts(rules, ruled_schema.parse(text))) == []
+
+
 def test_rules_of_unsupported_fields_are_not_checked():
     rules = ConfigRules(unsupported={'RuledNet': {'tall': 'it is low'}})
     assert violated('net { tall: true }', rules) == {}
@@ -89,7 +121,7 @@ def test_what_is_not_supported_is_said_elsewhere():
 
 
 def test_what_is_no_condition():
-    with pytest.raises(ValueError, match="'a > b' is no condition"):
+    with pytest.raises(ValueError, match="'a ~ b' is no condition"):
         unmet('net { odd: true }')
 
 

@@ -43,7 +43,7 @@ def test_sets_that_there_are_not_are_no_matter_here():
     [
         (['train_input_reader.load_instance_masks=true'], 2, ['load_instance_masks is for pic']),
         (['train_input_reader.load_instance_masks=true'], 3, []),
-        (['train_input_reader.num_keypoints=3'], 3, ['num_keypoints is for pictures of the']),
+        (['train_input_reader.num_keypoints=3'], 3, ['num_keypoints: it is for pictures of the']),
         ([], 2, []),
     ],
 )
@@ -61,14 +61,14 @@ def test_a_third_stage_learns_what_it_predicts():
     ]
     config = parsed(settings, model=tiny_two_stage.KEYPOINTS)
     (warning,) = rules.find_instance_warnings(config)
-    assert warning.startswith('train_input_reader.load_instance_masks is for pictures of the ')
+    assert warning.startswith('train_input_reader.load_instance_masks: it is for pictures of the ')
 
 
 def test_a_center_net_learns_the_keypoints_that_it_estimates():
     settings = ['train_input_reader.num_keypoints=3']
     config = config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text', settings=settings)
     (warning,) = rules.find_instance_warnings(config)
-    assert warning.startswith('train_input_reader.num_keypoints is for pictures of the ')
+    assert warning.startswith('train_input_reader.num_keypoints: it is for pictures of the ')
     config.model.center_net.keypoint_estimation_task.add()
     assert not list(rules.find_instance_warnings(config))
 

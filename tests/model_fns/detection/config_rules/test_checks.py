@@ -319,11 +319,11 @@ def test_all_problems_are_in_one_error():
         ),
         (
             ['train_input_reader.load_instance_masks=true'],
-            'train_input_reader.load_instance_masks is for pictures of the groundtruth only',
+            'train_input_reader.load_instance_masks: it is for pictures of the groundtruth only',
         ),
         (
             ['train_input_reader.num_keypoints=3'],
-            'train_input_reader.num_keypoints is for pictures of the groundtruth only',
+            'train_input_reader.num_keypoints: it is for pictures of the groundtruth only',
         ),
         (
             ['eval_config.recall_lower_bound=0.3'],

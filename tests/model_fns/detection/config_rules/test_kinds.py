@@ -85,7 +85,7 @@ def problems(text):
     config = config_lib.parse_pipeline_config(text, 'text')
     return {
         problem.path: problem.text
-        for problem in message_checks.check_parts(kinds.SINGLE_SHOT, Section(config))
+        for problem in message_checks.find_problems(kinds.SINGLE_SHOT, Section(config))
     }
 
 

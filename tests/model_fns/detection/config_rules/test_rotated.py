@@ -3,7 +3,9 @@ from google.protobuf import text_format
 
 import model_fns
 from estimator_lib import errors
-from model_fns.detection.config_rules import rotated as config_rules_rotated
+from estimator_lib.config import message_checks
+from estimator_lib.config.section import Section
+from model_fns.detection import rules
 from protos import pipeline_pb2
 from tests import tiny_detection, tiny_rotated
 
@@ -16,10 +18,13 @@ def config_of(text, more=''):
     return text_format.Merge(more, config)
 
 
+def find_problems(config):
+    return message_checks.find_problems(rules.select_rules(config.model), Section(config))
+
+
 def problems(text, more):
     return {
-        one.path.replace('model.ssd.', ''): one.text
-        for one in config_rules_rotated.check_rotated(config_of(text, more))
+        one.path.replace('model.ssd.', ''): one.text for one in find_problems(config_of(text, more))
     }
 
 
@@ -90,7 +95,7 @@ def test_steps_of_upright_boxes():
         (AXIS_ALIGNED, 0),
         (tiny_rotated.config_text('folder', 2), 1),
     ):
-        found = [one.path for one in config_rules_rotated.check_steps(config_of(text, more))]
+        found = [one.path for one in find_problems(config_of(text, more))]
         assert found == ['train_config.data_augmentation_options.1.random_jitter_boxes'] * count
 
 
