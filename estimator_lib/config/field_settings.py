@@ -9,7 +9,8 @@ from google.protobuf import message as message_lib
 
 from estimator_lib import errors
 from estimator_lib.config import schema
-from estimator_lib.config.text import parsing, schema_walk
+from estimator_lib.config.text import parsing
+from estimator_lib.config.text import values as value_texts
 
 Field = descriptor_lib.FieldDescriptor
 
@@ -172,12 +173,12 @@ class _Setting:
             text = text[1:-1]
         if field.cpp_type == Field.CPPTYPE_STRING:
             return text
-        value = schema_walk.scalar_value(field, text)
+        value = value_texts.scalar_value(field, text)
         if value is None:
-            hint = schema_walk.enum_hint(field, text)
+            hint = value_texts.enum_hint(field, text)
             self._fail(
                 len(self._parts),
-                f'{field.name!r} expects {schema_walk.expectation(field)}, got {text!r}{hint}',
+                f'{field.name!r} expects {value_texts.expectation(field)}, got {text!r}{hint}',
             )
         return value
 

@@ -66,6 +66,11 @@ class Source:
         self.text = text
         self.name = name
 
+    def offset(self, line: int, column: int) -> int:
+        """Return the offset of a line and a column, both from 1."""
+        lines = self.text.split('\n')
+        return sum(len(each) + 1 for each in lines[: line - 1]) + column - 1
+
     def line_number(self, offset: int) -> int:
         """Return the line of an offset, from 1."""
         return self.text.count('\n', 0, offset) + 1
