@@ -4,7 +4,7 @@ A condition names a field or a oneof, either of the same message or by its path 
 and the value that it must have.
 
     `fine_tune_checkpoint`            set, and not 0, false or empty
-    `cache: MEMORY|FILE`              one of these values; of a oneof: one of these members is set
+    `cache: MEMORY|FILE`              one of these values; of a list: an entry; of a oneof: a member
     `top_k_percent_pixels < 1`        a smaller (`>`: larger) number; of a list, of entries
     `min_level > max_level`           a number larger than that of another field
     `not normalize_coordinates`       the condition is not met
@@ -257,7 +257,8 @@ def _is_true(
         number = len(value) if schema.is_repeated(field) else value
         return _COMPARE[condition.sign][0](number, _number(condition.bound, message, config))
     if condition.values:
-        return schema.value_text(field, value) in condition.values
+        given = value if schema.is_repeated(field) else [value]
+        return any(schema.value_text(field, each) in condition.values for each in given)
     if schema.is_message(field) and not schema.is_repeated(field):
         return owner.HasField(name)
     return bool(value)

@@ -287,7 +287,8 @@ def test_several_scales_are_not_quantized():
         f'model {{ segmentation {{ {text} }} }}' + QUANTIZED % '', ''
     )
     with pytest.raises(
-        errors.ConfigError, match='the 2 scales of model.segmentation.image_pyramid'
+        errors.ConfigError,
+        match=r'the scales of model.segmentation.image_pyramid \(2 values\) would',
     ):
         model_fns.validate(config, None)
 

@@ -88,9 +88,9 @@ def test_the_page_has_each_behavior_with_text():
 
 
 def test_paths_on_the_page_are_there():
-    # A test of config rules knows which message a condition is about.
+    # Tests of config rules know which message a condition or a conflict is about.
     text = PAGE.partition('## What a run does')[2]
-    text = re.sub(r'(no effect without|needs|excludes) `[^`]*`', '', text)
+    text = re.sub(r'(no effect without|needs|excludes) `[^`]*`|^- .*$', '', text, flags=re.M)
     paths = re.findall(r'`([a-z_]+\.[a-z_.]+)`', text)
     assert len(paths) > 30
     for path in paths:

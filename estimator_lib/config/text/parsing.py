@@ -1,8 +1,8 @@
 """Parser of config texts with error messages that say where, in which message, and why.
 
 The protobuf parser decides what is valid, and where a text is not. `places` then knows the message
-and the field there. It also finds the fields of strings with backslashes, because the parser accepts
-a Windows path but reads its backslashes as escapes.
+and the field there. It also finds the fields of strings with backslashes, because the parser
+accepts a Windows path but reads its backslashes as escapes.
 """
 
 from __future__ import annotations
@@ -119,12 +119,14 @@ def _explain(source: Source, root: descriptor_lib.Descriptor, error: text_format
     """Build the whole error message for a text that the protobuf parser refused."""
     tokens = tokenize(source.text)
     twice = _TWICE.search(str(error))
-    place = _find(tokens, root, source, error)
+    offset = len(source.text)
+    if not _AT_END.search(str(error)):
+        offset = source.offset(error.GetLine() or 1, error.GetColumn() or 1)
     behind = twice[1] if twice else '[' if 'xtension' in str(error) else None
     if behind:  # The parser is behind the name of the field.
-        index = tokens.index(place.token)
-        named = (token for token in tokens[index::-1] if token.text == behind)
-        place = place._replace(token=next(named, place.token))
+        named = (token for token in reversed(tokens) if token.offset <= offset)
+        offset = next((token.offset for token in named if token.text == behind), offset)
+    place = _find(tokens, root, offset)
     if _HTML_FILE.match(source.text) or _HTML_TAG.search(source.line(place.token.offset)):
         return _render(source, place, _HTML_TEXT)
     is_word = place.is_name and place.token.kind == WORD
@@ -136,16 +138,8 @@ def _explain(source: Source, root: descriptor_lib.Descriptor, error: text_format
     )
 
 
-def _find(
-    tokens: Sequence[Token],
-    root: descriptor_lib.Descriptor,
-    source: Source,
-    error: text_format.ParseError,
-) -> Place:
-    """Return the place where the parser found an error."""
-    offset = len(source.text)
-    if not _AT_END.search(str(error)):
-        offset = source.offset(error.GetLine() or 1, error.GetColumn() or 1)
+def _find(tokens: Sequence[Token], root: descriptor_lib.Descriptor, offset: int) -> Place:
+    """Return the place of the token at an offset."""
     found = None
     for place in places.walk(tokens, root):
         if found is not None and place.token.offset > offset:
@@ -176,7 +170,7 @@ def _describe(
         if frame.in_list and not place.is_value:
             text = f"expected ',' or ']' in a list, got {shown}."
         elif field is None or (token.kind == STRING and field.cpp_type == field.CPPTYPE_STRING):
-            return f'{error}.'
+            return _escape_problem(place) or f'{error}.'
         else:
             text = _expected_value(place, field)
     elif token.text in CLOSERS and frame.opener is None:

@@ -99,7 +99,8 @@ def walk(tokens: Sequence[Token], root: descriptor_lib.Descriptor) -> Iterator[P
         elif token.kind == SYMBOL and token.text in OPENERS:
             frames.append(_open(frame, token))
         elif token.kind == SYMBOL and token.text in CLOSERS and len(frames) > 1:
-            frames[-2].closed = frames.pop().message
+            closed = frames.pop().message
+            frames[-1].closed = closed
         previous = token
 
 

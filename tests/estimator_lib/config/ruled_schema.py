@@ -15,7 +15,7 @@ message_type {
       at: "net.size" problem: "{net.size}; expected at most {batch}, batch." }
     [vision_model_fns.protos.conflict] {
       when: ["sequences", "net.part.layer: dense"]
-      of: ["nets.queue", "nets.odd"] ignored: "without a {net.part.layer} part" }
+      of: ["nets.wide", "nets.odd"] ignored: "without a {net.part.layer} part" }
     [vision_model_fns.protos.conflict] {
       when: "sequences" of: "nets.deep" doubt: "{sequences} sequences." }
   }

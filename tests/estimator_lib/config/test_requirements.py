@@ -94,10 +94,10 @@ def test_conflicts_of_fields():
 
 
 def test_conflicts_that_are_no_problems():
-    text = 'nets { queue: 5 } nets {} nets { odd: true deep: false } net { part { dense: true } }'
+    text = 'nets { wide: true } nets {} nets { odd: true deep: false } net { part { dense: true } }'
     assert list(requirements.doubts(NO_TASK, ruled_schema.parse(text))) == []
     assert list(requirements.doubts(NO_TASK, ruled_schema.parse(f'sequences: true {text}'))) == [
-        'nets.0.queue has no effect without a dense part.',
+        'nets.0.wide has no effect without a dense part.',
         'nets.2.odd has no effect without a dense part.',
         'nets.2.deep: true sequences.',
     ]

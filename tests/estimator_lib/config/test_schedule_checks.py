@@ -5,7 +5,10 @@ import json
 import pytest
 from google.protobuf import text_format
 
+from estimator_lib.config import message_checks
 from estimator_lib.config import schedule_checks as checks
+from estimator_lib.config.rules import ConfigRules
+from estimator_lib.config.section import Section
 from protos import optimizer_pb2, train_pb2
 
 
@@ -13,7 +16,9 @@ def problems(schedule, num_steps=100):
     optimizer = text_format.Parse(
         f'adam_optimizer {{ learning_rate {{ {schedule} }} }}', optimizer_pb2.Optimizer()
     )
-    return [str(problem) for problem in checks.check_optimizer(optimizer, num_steps)]
+    section = Section(optimizer, 'train_config.optimizer')
+    found = checks.check_optimizer(optimizer, num_steps)
+    return [*map(str, found), *map(str, message_checks.find_problems(ConfigRules(), section))]
 
 
 def test_an_empty_optimizer_lists_the_optimizers():

@@ -3,6 +3,7 @@
 import pytest
 
 from estimator_lib import config as config_lib
+from estimator_lib.config import requirements
 from model_fns.detection import rules
 from tests import tiny_center_net, tiny_detection, tiny_two_stage
 
@@ -12,6 +13,11 @@ READERS = 'train_input_reader { %s } eval_input_reader { %s } eval_input_reader 
 def parsed(settings, readers=READERS % ('', '', ''), stages=3, model=tiny_two_stage.MASKS):
     text = model.format(stages=stages) + readers
     return config_lib.parse_pipeline_config(text, 'text', settings=settings)
+
+
+def find_doubts(config):
+    found = requirements.doubts(rules.select_rules(config.model), config)
+    return (warning for warning in found if 'for pictures of' in warning)
 
 
 def problems(*arguments, **options):
@@ -41,14 +47,18 @@ def test_sets_that_there_are_not_are_no_matter_here():
 @pytest.mark.parametrize(
     ('settings', 'stages', 'expected'),
     [
-        (['train_input_reader.load_instance_masks=true'], 2, ['load_instance_masks is for pic']),
+        (
+            ['train_input_reader.load_instance_masks=true'],
+            2,
+            ['load_instance_masks: it is for pic'],
+        ),
         (['train_input_reader.load_instance_masks=true'], 3, []),
         (['train_input_reader.num_keypoints=3'], 3, ['num_keypoints: it is for pictures of the']),
         ([], 2, []),
     ],
 )
 def test_what_nothing_is_learned_from(settings, stages, expected):
-    found = list(rules.find_instance_warnings(parsed(settings, stages=stages)))
+    found = list(find_doubts(parsed(settings, stages=stages)))
     assert len(found) == len(expected)
     for warning, start in zip(found, expected):
         assert warning.startswith(f'train_input_reader.{start}')
@@ -60,17 +70,17 @@ def test_a_third_stage_learns_what_it_predicts():
         'train_input_reader.load_instance_masks=true',
     ]
     config = parsed(settings, model=tiny_two_stage.KEYPOINTS)
-    (warning,) = rules.find_instance_warnings(config)
+    (warning,) = find_doubts(config)
     assert warning.startswith('train_input_reader.load_instance_masks: it is for pictures of the ')
 
 
 def test_a_center_net_learns_the_keypoints_that_it_estimates():
     settings = ['train_input_reader.num_keypoints=3']
     config = config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text', settings=settings)
-    (warning,) = rules.find_instance_warnings(config)
+    (warning,) = find_doubts(config)
     assert warning.startswith('train_input_reader.num_keypoints: it is for pictures of the ')
     config.model.center_net.keypoint_estimation_task.add()
-    assert not list(rules.find_instance_warnings(config))
+    assert not list(find_doubts(config))
 
 
 def test_single_shot_detectors_learn_neither():
@@ -78,5 +88,5 @@ def test_single_shot_detectors_learn_neither():
     config = config_lib.parse_pipeline_config(
         text, 'text', settings=['train_input_reader.load_instance_masks=true']
     )
-    assert len(list(rules.find_instance_warnings(config))) == 1
+    assert len(list(find_doubts(config))) == 1
     assert not list(rules.check_instance_readers(config))

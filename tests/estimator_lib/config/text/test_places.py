@@ -34,7 +34,6 @@ def place_of(text, whole=TEXT):
         ('3', ('train_config', 'batch_size', True, False)),
         ('"a"', ('train_config', 'freeze_variables', True, False)),
         ('"b"', ('train_config', 'freeze_variables', True, False)),
-        (']', ('train_config', 'freeze_variables', False, False)),
         ('<', ('train_config', 'optimizer', False, False)),
         ('adam_optimizer', ('train_config.optimizer', None, False, True)),
         ('false', ('eval_input_reader.1', 'shuffle', True, False)),

@@ -5,11 +5,9 @@ import math
 import pytest
 
 from estimator_lib.config.text import values
-from protos import ssd_pb2
+from protos import ssd_pb2, train_pb2
 
-TRAIN = pipeline_pb2.TrainEvalPipelineConfig.DESCRIPTOR.fields_by_name[
-    'train_config'
-].message_type.fields_by_name
+TRAIN = train_pb2.TrainConfig.DESCRIPTOR.fields_by_name
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import pytest
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from model_fns.detection.config_rules import center_net
+from estimator_lib.config import message_checks
+from estimator_lib.config.section import Section
+from model_fns.detection import rules
 from tests import tiny_center_net
 from tests.model_fns.detection.test_rules import configs, refused_paths
 
@@ -186,7 +188,8 @@ def test_combined_images_have_no_common_list_of_classes(step):
     config = config_lib.parse_pipeline_config(tiny_center_net.MODEL + text, 'text')
 
     def problems():
-        return [problem.path for problem in center_net.check_center_net(config)]
+        found = message_checks.find_problems(rules.select_rules(config.model), Section(config))
+        return [problem.path for problem in found]
 
     assert problems() == []
     config.model.center_net.object_center_params.use_labeled_classes = True

@@ -1,3 +1,5 @@
+import collections
+
 import pytest
 from google.protobuf import text_format
 
@@ -23,9 +25,10 @@ def find_problems(config):
 
 
 def problems(text, more):
-    return {
-        one.path.replace('model.ssd.', ''): one.text for one in find_problems(config_of(text, more))
-    }
+    found = collections.defaultdict(str)
+    for one in find_problems(config_of(text, more)):
+        found[one.path.replace('model.ssd.', '')] += one.text
+    return found
 
 
 def test_fitting_parts():

@@ -169,8 +169,8 @@ def test_what_the_second_stage_needs_is_not_asked_for_with_one():
     with pytest.raises(errors.ConfigError) as caught:
         model_fns.validate(config, mode=None)
     assert [line.split(':')[0].strip() for line in str(caught.value).splitlines()[1:]] == [
-        named('initial_crop_size'),
         named('second_stage_box_predictor'),
+        named('initial_crop_size'),
     ]
 
 
