@@ -18,7 +18,6 @@
 #              thread; then compares the bounds on rounding with what was measured
 # make published    trains, evaluates and exports every published detection config
 # make benchmark    start, steps, input and serving on this machine: the goals of docs/performance.md
-# make lanes OTHER_PYTHON=.venv-newest/bin/python  steps, starts and an export on two TensorFlows
 # make devices  the table of docs/devices.md: each family in each format and runtime that is installed;
 #              FAMILIES=single-shot,CenterNet has a part of it
 # make promises    trains the demo, checks its limits, draws docs/demo_detections.jpg
@@ -75,7 +74,7 @@ NOT_NUMERIC := variables or names or object_paths or parameters or refuse
 KERNELS := TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE \
   TF_NUM_INTRAOP_THREADS=1
 
-.PHONY: demo test test-system test-other test-estimator-api test-numerics lint types format protos benchmark published lanes devices promises chaos endurance fuzz docs image clean environment
+.PHONY: demo test test-system test-other test-estimator-api test-numerics lint types format protos benchmark published devices promises chaos endurance fuzz docs image clean environment
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -129,9 +128,6 @@ benchmark: $(INSTALLED)
 
 published: $(INSTALLED_TEST)
 	$(BIN)/python -m tests.campaigns.published $(CONFIGS)
-
-lanes: $(INSTALLED)
-	$(BIN)/python -m benchmarks.lanes --other_python=$(OTHER_PYTHON)
 
 devices: $(INSTALLED_TEST)
 	$(BIN)/python -m benchmarks.serving.devices $(if $(FAMILIES),--families='$(FAMILIES)')

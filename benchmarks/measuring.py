@@ -1,12 +1,14 @@
-"""Shared parts of all measurements: logging, stopwatches, processes, tables."""
+"""Shared parts of all measurements: arguments, stopwatches, processes, tables."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import logging
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -23,9 +25,39 @@ from typing import (
     Optional,
     Sequence,
     Tuple,
+    TypeVar,
 )
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+T = TypeVar('T')
+
+
+def create_parser(doc: Optional[str], output: str) -> argparse.ArgumentParser:
+    """Return a parser of a command's arguments, with `--output`.
+
+    Args:
+        doc: of the command's module, whose first line describes it.
+        output: the file of its results, without `benchmark_` and `.json`.
+    """
+    parser = argparse.ArgumentParser(description=(doc or '').partition('\n')[0])
+    path = f'benchmark_{output}.json'
+    parser.add_argument('--output', default=path, help='where the JSON goes')
+    return parser
+
+
+def names_of(known: Sequence[str]) -> Callable[[str], List[str]]:
+    """Return a type of arguments: some known names, separated by commas."""
+
+    def read(text: str) -> List[str]:
+        names = text.split(',')
+        unknown = sorted(set(names) - set(known))
+        if unknown:
+            raise argparse.ArgumentTypeError(
+                f'{", ".join(unknown)}; expected some of {", ".join(known)}'
+            )
+        return names
+
+    return read
 
 
 def quiet() -> None:
@@ -36,7 +68,7 @@ def quiet() -> None:
 
 
 class Clocks(NamedTuple):
-    """Seconds since a fixed point: wall time, and processor time of this process's threads."""
+    """Seconds by the clock, and of the processor by all threads of a process."""
 
     wall: float
     cpu: float
@@ -47,21 +79,53 @@ def clocks() -> Clocks:
     return Clocks(time.perf_counter(), time.process_time())
 
 
-def runs_per_second(session: Any, fetches: Any, runs: int) -> float:
-    """Return the rate of the second half of `2 * runs` runs of a session; the first warms up."""
-    for index in range(2 * runs):
-        if index == runs:
-            started = time.perf_counter()
-        session.run(fetches)
-    return runs / (time.perf_counter() - started)
+def timed(run: Callable[[], Any]) -> Clocks:
+    """Return the time that a call takes."""
+    started = clocks()
+    run()
+    return Clocks(*(end - start for start, end in zip(started, clocks())))
+
+
+def least(times: Sequence[Sequence[float]]) -> Clocks:
+    """Return the least of each clock."""
+    return Clocks(*map(min, zip(*times)))
+
+
+def alternate(sides: Mapping[str, Callable[[], T]], turns: int) -> Dict[str, List[T]]:
+    """Call functions one after the other, so that each has what else the machine does.
+
+    Args:
+        sides: the functions, by name.
+        turns: how often each is called.
+
+    Returns:
+        What each function returned, turn by turn.
+    """
+    results: Dict[str, List[T]] = {name: [] for name in sides}
+    for _ in range(turns):
+        for name, run in sides.items():
+            results[name].append(run())
+    return results
+
+
+def repeated(session: Any, fetches: Any, runs: int) -> Callable[[], None]:
+    """Return a function that runs a session so many times."""
+
+    def run() -> None:
+        for _ in range(runs):
+            session.run(fetches)
+
+    return run
 
 
 def seconds_per_run(session: Any, fetches: Any, runs: int) -> Clocks:
     """Return the mean time of a run of a session, by both clocks."""
-    started = clocks()
-    for _ in range(runs):
-        session.run(fetches)
-    return Clocks(*((end - start) / runs for start, end in zip(started, clocks())))
+    return Clocks(*(each / runs for each in timed(repeated(session, fetches, runs))))
+
+
+def runs_per_second(session: Any, fetches: Any, runs: int) -> float:
+    """Return the rate of the second half of `2 * runs` runs of a session; the first warms up."""
+    return 1 / [seconds_per_run(session, fetches, runs) for _ in range(2)][1].wall
 
 
 def engine_rate(config: Any, steps: int) -> float:
@@ -171,24 +235,6 @@ def initialize(session: Any, feed: Optional[Mapping[Any, Any]] = None) -> None:
     session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
 
 
-def forward_and_backward(loss: Any) -> List[Any]:
-    """Return fetches of the default graph that need a network's forward and backward pass.
-
-    Args:
-        loss: a scalar, whose gradients by all trained variables are needed.
-
-    Returns:
-        A number that needs all gradients, and the updates of moving statistics.
-    """
-    import tensorflow as tf
-
-    tf1 = tf.compat.v1
-    gradients = tf.gradients(loss, tf1.trainable_variables())
-    # One number of each is fetched: a gradient that nobody reads is optimized away.
-    read = [tf.reshape(gradient, [-1])[0] for gradient in gradients if gradient is not None]
-    return [tf.add_n(read), tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)]
-
-
 class ProcessError(RuntimeError):
     """Failure of a process that was started for a measurement.
 
@@ -242,6 +288,28 @@ def run_apart(
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def run_process(command: Sequence[str], **options: Any) -> Clocks:
+    """Run a command; return the time that it and its children take.
+
+    Args:
+        command: program and arguments.
+        options: of `subprocess.run`; without them what the command prints to stdout is dropped.
+
+    Raises:
+        subprocess.CalledProcessError: the command failed.
+    """
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    subprocess.run(command, check=True, **(options or {'stdout': subprocess.DEVNULL}))
+    wall, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Clocks(wall, cpu)
+
+
+def front_door(*flags: str) -> List[str]:
+    """Return the command of the front door."""
+    return [sys.executable, os.path.join(ROOT, 'run_train_eval.py'), *flags]
+
+
 class Reached(NamedTuple):
     """A reported step of a run.
 
@@ -254,15 +322,12 @@ class Reached(NamedTuple):
     peak_memory_mib: float
 
 
-def train_apart(
-    config_path: str, flags: Sequence[str], python: str = sys.executable
-) -> Dict[int, Reached]:
+def train_apart(config_path: str, flags: Sequence[str]) -> Dict[int, Reached]:
     """Train a model by the front door, in a process and a folder of its own.
 
     Args:
         config_path: of the model.
         flags: of the front door, beside those that name the config, the mode and the folder.
-        python: that runs it.
 
     Returns:
         The steps that the run reported, by their numbers.
@@ -275,14 +340,12 @@ def train_apart(
     with tempfile.TemporaryDirectory() as model_dir:
         started = time.monotonic()
         process = subprocess.Popen(
-            [
-                python,
-                os.path.join(ROOT, 'run_train_eval.py'),
+            front_door(
                 f'--model_dir={model_dir}',
                 f'--pipeline_config_path={config_path}',
                 '--mode=train',
                 *flags,
-            ],
+            ),
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
@@ -339,10 +402,10 @@ def peak_memory_mib(pid: Any = 'self') -> float:
     return float('nan')
 
 
-def forget_peak_memory() -> None:
-    """Reset `peak_memory_mib` of this process to its current memory."""
-    with open('/proc/self/clear_refs', 'w') as file:
-        file.write('5')
+def format_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [head, ['---'] * len(head), *rows]
+    return '\n'.join(f'| {" | ".join(cells)} |' for cells in lines)
 
 
 def report(results: Mapping[str, Any], path: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from benchmarks import pipelines, scenes
+from benchmarks import measuring, pipelines, scenes
 
 SEGMENTATION_SIZE = 513
 SEGMENTATION_CLASSES = 21
@@ -112,28 +113,26 @@ def measure_alternating(
             own = os.path.join(folder, name)
             os.mkdir(own)
             path = write_config(name, own, batch_size)
-            found: Dict[str, List[Any]] = {side: [] for side in sides}
-            for _ in range(turns):
-                for side, results in found.items():
-                    results.append(measure(side, path))
-            yield name, path, found
+            calls = {side: functools.partial(measure, side, path) for side in sides}
+            yield name, path, measuring.alternate(calls, turns)
 
 
-def add_arguments(parser: Any, default: List[str]) -> None:
-    """Add `--models` to a parser of the command line."""
+def add_arguments(parser: Any, default: List[str], known: Sequence[str] = ()) -> None:
+    """Add `--models` and `--turns` to a parser of the command line.
+
+    Args:
+        parser: an `argparse.ArgumentParser`.
+        default: models that are measured where none is named.
+        known: models that may be named; empty: all recipes.
+    """
+    names = list(known or RECIPES)
     parser.add_argument(
         '--models',
-        type=lambda text: _known(parser, text.split(',')),
+        type=measuring.names_of(names),
         default=default,
-        help=f'of {", ".join(RECIPES)}; left out: {",".join(default)}',
+        help=f'of {", ".join(names)}; left out: {",".join(default)}',
     )
-
-
-def _known(parser: Any, names: List[str]) -> List[str]:
-    unknown = sorted(set(names) - set(RECIPES))
-    if unknown:
-        parser.error(f'--models: {", ".join(unknown)}; expected some of {", ".join(RECIPES)}')
-    return names
+    parser.add_argument('--turns', type=int, default=3, help='how often each side is measured')
 
 
 def _detector(published: str, size: int = 0) -> Callable[[str], Any]:

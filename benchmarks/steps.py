@@ -1,6 +1,6 @@
 """Measurement of a whole training step of several models, in float32 and with `use_bfloat16`.
 
-    python -m benchmarks.steps [--models=resnet_v1_50,mobilenet_v2] [--turns=2] [--batch_size=1]
+    python -m benchmarks.steps [--models=resnet_v1_50,mobilenet_v2] [--turns=3] [--batch_size=1]
     python -m benchmarks.steps --sides=float32,tensorflow_kernels
 
 The step is the engine's with all that it reads, in a plain session, see `benchmarks.recipes` for
@@ -41,12 +41,7 @@ def measure_side(config: Any) -> measuring.Clocks:
     with measuring.training_session(build_task(config), config) as (session, spec):
         measuring.seconds_per_run(session, spec.train_op, _WARM_UP)
         runs = [measuring.seconds_per_run(session, spec.train_op, _STEPS) for _ in range(_RUNS)]
-    return least(runs)
-
-
-def least(runs: List[measuring.Clocks]) -> measuring.Clocks:
-    """Return the least of each clock."""
-    return measuring.Clocks(*map(min, zip(*runs)))
+    return measuring.least(runs)
 
 
 def measure(
@@ -65,7 +60,7 @@ def measure(
         names, sides, turns, _measure_apart, batch_size
     ):
         for side, runs in found.items():
-            results[f'{name}/{side}'], results[f'{name}/{side}_cpu'] = least(runs)
+            results[f'{name}/{side}'], results[f'{name}/{side}_cpu'] = measuring.least(runs)
         first, second = (results[f'{name}/{side}'] for side in sides)
         results[f'{name}/ratio'] = second / first
     return results
@@ -86,10 +81,8 @@ def _two_sides(text: str) -> List[str]:
 
 def main() -> None:
     """Run the benchmark from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser = measuring.create_parser(__doc__, 'steps')
     recipes.add_arguments(parser, DEFAULT_MODELS)
-    parser.add_argument('--turns', type=int, default=2, help='processes of each side')
-    parser.add_argument('--output', default='benchmark_steps.json', help='where the JSON goes')
     parser.add_argument('--sides', type=_two_sides, default=[*DTYPES], help='two, by comma')
     parser.add_argument('--batch_size', type=int, default=0, help="0: the recipe's")
     parser.add_argument('--side', choices=SIDES, help='one side, in this process')

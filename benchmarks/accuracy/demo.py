@@ -12,15 +12,12 @@ CPU seconds are those of all threads: two minutes on two cores are 240.
 
 from __future__ import annotations
 
-import argparse
 import glob
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from typing import Any, Dict, List, Mapping, NamedTuple, Sequence
 
 import numpy as np
@@ -90,16 +87,11 @@ def _overlap(one: Sequence[float], other: Sequence[float]) -> float:
     return height * width / (sum(areas) - height * width)
 
 
-def run(command: Sequence[str], cache: str) -> float:
-    """Run the front door as a process; return the CPU seconds that it took."""
+def run(flags: Sequence[str], cache: str) -> measuring.Clocks:
+    """Run the front door as a process; return the time that it took."""
     environment = {**os.environ, 'DEMO_CACHE_DIR': cache}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    program = os.path.join(measuring.ROOT, 'run_train_eval.py')
-    subprocess.run(
-        [sys.executable, program, *command], check=True, env=environment, stdout=subprocess.DEVNULL
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    command = measuring.front_door(*flags)
+    return measuring.run_process(command, env=environment, stdout=subprocess.DEVNULL)
 
 
 def truths(pattern: str) -> List[Objects]:
@@ -136,9 +128,7 @@ def measure(folder: str) -> Dict[str, float]:
 
     cache, model_dir = os.path.join(folder, 'cache'), os.path.join(folder, 'run')
     output_dir = os.path.join(folder, 'predictions')
-    started = time.monotonic()
-    cpu_seconds = run([f'--model_dir={model_dir}'], cache)
-    seconds = time.monotonic() - started
+    seconds, cpu_seconds = run([f'--model_dir={model_dir}'], cache)
     records = demo.demo_dataset(cache).pattern('scenes', 'val')
     run(
         [
@@ -182,9 +172,8 @@ def draw(folder: str, path: str) -> None:
 
 def main() -> None:
     """Run the benchmark from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser = measuring.create_parser(__doc__, 'demo')
     parser.add_argument('--picture', help='where to draw the first images')
-    parser.add_argument('--output', default='benchmark_demo.json', help='the JSON')
     arguments = parser.parse_args()
     measuring.quiet()
     with tempfile.TemporaryDirectory() as folder:

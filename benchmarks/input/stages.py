@@ -12,12 +12,12 @@ memory and in a file against those without, alternately, once all have been kept
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
+import functools
 import os
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, Mapping
 
 from benchmarks import measuring, scenes
 
@@ -127,19 +127,10 @@ def drain(create: Callable[[], Any], count: int) -> Iterator[Callable[[], None]]
 
 def least_seconds(sides: Dict[str, Callable[[], None]], turns: int) -> Dict[str, measuring.Clocks]:
     """Measure the least times of each side, wall and processor, alternately."""
-    times: Dict[str, List[measuring.Clocks]] = {name: [] for name in sides}
-    for turn in range(turns + 1):
-        for name, run in sides.items():
-            before = measuring.clocks()
-            run()
-            after = measuring.clocks()
-            if turn:  # the first warms up
-                spent = measuring.Clocks(after.wall - before.wall, after.cpu - before.cpu)
-                times[name].append(spent)
-    return {
-        name: measuring.Clocks(min(one.wall for one in each), min(one.cpu for one in each))
-        for name, each in times.items()
-    }
+    timed = {name: functools.partial(measuring.timed, run) for name, run in sides.items()}
+    times = measuring.alternate(timed, turns + 1)
+    # The first turn warms up.
+    return {name: measuring.least(each[1:]) for name, each in times.items()}
 
 
 def measure_stages(config: Any, count: int, turns: int) -> Dict[str, float]:
@@ -151,7 +142,7 @@ def measure_stages(config: Any, count: int, turns: int) -> Dict[str, float]:
     with contextlib.ExitStack() as stack:
         sides: Dict[str, Callable[[], None]] = {}
         for name, function in stages(planned).items():
-            create = _creator(planned, function)
+            create = functools.partial(stage_dataset, planned, function)
             sides[name] = stack.enter_context(drain(create, count))
         sides['batch'] = stack.enter_context(
             drain(lambda: reading_lib.create_batches(planned, _start(planned)), count // size)
@@ -168,45 +159,8 @@ def measure_stages(config: Any, count: int, turns: int) -> Dict[str, float]:
     return results
 
 
-def measure_rates(config: Any, batches: int, turns: int) -> Dict[str, float]:
-    """Measure images/s and processor microseconds an image, by the number of parallel calls."""
-    import tensorflow as tf
-
-    from estimator_lib.data import reading as reading_lib
-
-    tf1 = tf.compat.v1
-    planned = plan(config)
-    with contextlib.ExitStack() as stack:
-        sides = {}
-        for calls in CALLS:
-            with tf.Graph().as_default() as graph:
-                read = dataclasses.replace(planned, num_parallel_calls=calls)
-                dataset = reading_lib.create_batches(read, _start(read))
-                iterator = tf1.data.make_initializable_iterator(dataset)
-                fetched = tf.group(*tf.nest.flatten(iterator.get_next()))
-                initializers = [iterator.initializer, tf1.tables_initializer()]
-            session = tf1.Session(graph=graph)
-            stack.callback(session.close)
-            session.run(initializers)
-            sides[str(calls)] = repeated(session, fetched, batches)
-        least = least_seconds(sides, turns)
-    images = batches * planned.batch_size
-    results: Dict[str, float] = {}
-    for calls, times in least.items():
-        results[f'calls_{calls}_images_per_second'] = images / times.wall
-        results[f'calls_{calls}_cpu_us'] = 1e6 * times.cpu / images
-    return results
-
-
-def keep(config: Any, cache: str, folder: str) -> None:
-    """Set what training keeps of a pass, and where its file is."""
-    reader = config.train_input_reader
-    reader.cache = reader.Cache.Value(cache)
-    reader.cache_folder = folder if cache == 'FILE' else ''
-
-
-def measure_caches(config: Any, folder: str, batches: int, turns: int) -> Dict[str, float]:
-    """Return images/s, and microseconds of processor time an image, by what is kept of a pass."""
+def measure_rates(readings: Mapping[str, Any], batches: int, turns: int) -> Dict[str, float]:
+    """Measure images/s and processor microseconds an image of the inputs of readings, by name."""
     import tensorflow as tf
 
     from estimator_lib.data import inputs
@@ -214,37 +168,30 @@ def measure_caches(config: Any, folder: str, batches: int, turns: int) -> Dict[s
     tf1 = tf.compat.v1
     with contextlib.ExitStack() as stack:
         sides = {}
-        for cache in CACHES:
-            keep(config, cache, folder)
+        for name, reading in readings.items():
             with tf.Graph().as_default() as graph:
-                fetched = tf.group(*tf.nest.flatten(inputs.RecordInput(plan(config))()))
+                fetched = tf.group(*tf.nest.flatten(inputs.RecordInput(reading)()))
                 initializers = [tf1.global_variables_initializer(), tf1.tables_initializer()]
             session = stack.enter_context(tf1.Session(graph=graph))
             for initializer in initializers:
                 session.run(initializer)
-            sides[cache] = repeated(session, fetched, batches)
-            sides[cache]()  # a whole pass
+            sides[name] = measuring.repeated(session, fetched, batches)
+            sides[name]()  # a whole pass
         least = least_seconds(sides, turns)
-    images = batches * config.train_config.batch_size
     results: Dict[str, float] = {}
-    for cache, times in least.items():
-        results[f'cache_{cache.lower()}_images_per_second'] = images / times.wall
-        results[f'cache_{cache.lower()}_cpu_us'] = 1e6 * times.cpu / images
+    for name, times in least.items():
+        images = batches * readings[name].batch_size
+        results[f'{name}_images_per_second'] = images / times.wall
+        results[f'{name}_cpu_us'] = 1e6 * times.cpu / images
     return results
 
 
-def repeated(session: Any, fetched: Any, runs: int) -> Callable[[], None]:
-    """Return a function that fetches so many times."""
-
-    def run() -> None:
-        for _ in range(runs):
-            session.run(fetched)
-
-    return run
-
-
-def _creator(planned: Any, function: Callable[[Any, Any], Any]) -> Callable[[], Any]:
-    return lambda: stage_dataset(planned, function)
+def plan_cache(config: Any, cache: str, folder: str) -> Any:
+    """Return the `Reading` of a config that keeps something of a pass, a file in a folder."""
+    reader = config.train_input_reader
+    reader.cache = reader.Cache.Value(cache)
+    reader.cache_folder = folder if cache == 'FILE' else ''
+    return plan(config)
 
 
 def _start(planned: Any) -> Any:
@@ -264,36 +211,30 @@ def measure(
         config = scenes.load_config(model, paths, len(scenes.CLASSES))
         config.train_config.batch_size = batch_size
         if caches:
-            batches = max(images, 2 * RECORDS) // batch_size
-            return measure_caches(config, os.path.join(folder, 'kept'), batches, turns)
+            kept = os.path.join(folder, 'kept')
+            readings = {f'cache_{each.lower()}': plan_cache(config, each, kept) for each in CACHES}
+            return measure_rates(readings, max(images, 2 * RECORDS) // batch_size, turns)
+        parallel = functools.partial(dataclasses.replace, plan(config))
+        readings = {f'calls_{calls}': parallel(num_parallel_calls=calls) for calls in CALLS}
         return {
             **measure_stages(config, images, turns),
-            **measure_rates(config, images // batch_size, turns),
+            **measure_rates(readings, images // batch_size, turns),
         }
 
 
 def main() -> None:
     """Run the benchmark from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser = measuring.create_parser(__doc__, 'input')
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--batch_size', type=int, default=32, help='images of a batch')
     parser.add_argument('--images', type=int, default=640, help='of a turn')
     parser.add_argument('--turns', type=int, default=5, help='of which the least counts')
     parser.add_argument('--cache', action='store_true', help='compare what is kept of a pass')
-    parser.add_argument('--output', default='benchmark_input.json', help='where the JSON goes')
-    arguments = parser.parse_args()
+    flags = parser.parse_args()
     measuring.quiet()
-    results: Dict[str, Any] = {'model': arguments.model, 'batch_size': arguments.batch_size}
-    results.update(
-        measure(
-            arguments.model,
-            arguments.batch_size,
-            arguments.images,
-            arguments.turns,
-            arguments.cache,
-        )
-    )
-    measuring.report(results, arguments.output)
+    results = measure(flags.model, flags.batch_size, flags.images, flags.turns, flags.cache)
+    about = {'model': flags.model, 'batch_size': flags.batch_size}
+    measuring.report({**about, **results}, flags.output)
 
 
 if __name__ == '__main__':

@@ -22,7 +22,7 @@ encoded images; of examples.
 
 from __future__ import annotations
 
-import argparse
+import collections
 import json
 import math
 import os
@@ -48,6 +48,7 @@ RATIOS = (
     ('encoded', 'folded'),
     ('example', 'folded'),
 )
+_WARM_UP, _TRACED = 2, 20  # requests, of those whose ops are timed
 SIGNATURE = 'serving_default'
 TAG = 'serve'
 
@@ -163,8 +164,6 @@ def ops_here(path: str, batch: np.ndarray) -> Dict[str, Tuple[float, int]]:
     """
     import tensorflow as tf
 
-    from benchmarks import op_times
-
     tf1 = tf.compat.v1
     with tf.Graph().as_default():
         config = measuring.set_threads(tf1.ConfigProto(), 1)
@@ -172,7 +171,46 @@ def ops_here(path: str, batch: np.ndarray) -> Dict[str, Tuple[float, int]]:
             signature = tf1.saved_model.load(session, [TAG], path).signature_def[SIGNATURE]
             outputs = [one.name for one in signature.outputs.values()]
             feed = {signature.inputs['inputs'].name: batch}
-            return op_times.sum_kinds(op_times.trace(session, outputs, runs=20, feed=feed))
+            return sum_kinds(trace(session, outputs, feed))
+
+
+def trace(session: Any, fetches: Any, feed: Mapping[Any, Any]) -> Dict[Tuple[str, str], float]:
+    """Return milliseconds of each op, by its name and kind, the least of some runs.
+
+    Args:
+        session: of `tf.compat.v1`.
+        fetches: what a request computes.
+        feed: what it is given.
+    """
+    import tensorflow as tf
+
+    tf1 = tf.compat.v1
+    least: Dict[Tuple[str, str], float] = {}
+    for run in range(_WARM_UP + _TRACED):
+        metadata = tf1.RunMetadata()
+        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+        session.run(fetches, feed, options=options, run_metadata=metadata)
+        if run < _WARM_UP:
+            continue
+        milliseconds: Dict[Tuple[str, str], float] = collections.defaultdict(float)
+        for device in metadata.step_stats.dev_stats:
+            for node in device.node_stats:
+                # As in "name = Kind(inputs)".
+                kind = node.timeline_label.partition(' = ')[2].partition('(')[0]
+                op = node.node_name, kind or node.node_name
+                milliseconds[op] += (node.op_end_rel_micros - node.op_start_rel_micros) / 1000
+        for op, took in milliseconds.items():
+            least[op] = min(least.get(op, took), took)
+    return least
+
+
+def sum_kinds(ops: Mapping[Tuple[str, str], float]) -> Dict[str, Tuple[float, int]]:
+    """Return milliseconds, and how many ops there are, of each kind, costliest first."""
+    results: Dict[str, Tuple[float, int]] = {}
+    for (_, kind), took in ops.items():
+        total, count = results.get(kind, (0.0, 0))
+        results[kind] = (total + took, count + 1)
+    return dict(sorted(results.items(), key=lambda item: -item[1][0]))
 
 
 def print_ops(model: str) -> None:
@@ -206,17 +244,9 @@ def latencies(calls: Mapping[str, Callable[[], Any]], runs: int) -> Dict[str, La
         runs: of each call, in all rounds.
     """
     least = {name: Latency(math.inf, math.inf) for name in calls}
+    timed = {name: partial(measuring.timed, call) for name, call in calls.items()}
     for _ in range(3):
-        taken: Dict[str, List[measuring.Clocks]] = {name: [] for name in calls}
-        for _ in range(max(runs // 3, 1)):
-            for name, call in calls.items():
-                started = measuring.clocks()
-                call()
-                ended = measuring.clocks()
-                taken[name].append(
-                    measuring.Clocks(ended.wall - started.wall, ended.cpu - started.cpu)
-                )
-        for name, times in taken.items():
+        for name, times in measuring.alternate(timed, max(runs // 3, 1)).items():
             median = 1000 * statistics.median(one.wall for one in times)
             mean = 1000 * statistics.mean(one.cpu for one in times)
             least[name] = Latency(min(least[name].ms, median), min(least[name].cpu_ms, mean))
@@ -333,10 +363,9 @@ def ratios(results: Mapping[str, float]) -> Dict[str, float]:
 
 def main() -> None:
     """Run the benchmark from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser = measuring.create_parser(__doc__, 'serving')
     parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
     parser.add_argument('--runs', type=int, default=200, help='of one image')
-    parser.add_argument('--output', default='benchmark_serving.json', help='where the JSON goes')
     parser.add_argument('--trace', action='store_true', help='print what ops take')
     parser.add_argument('--export', help='one export, in this process')
     parser.add_argument('--loader', choices=LOADERS, help='of that export')

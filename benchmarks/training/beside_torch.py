@@ -15,7 +15,6 @@ least of all steps counts, by the clock and of the processor.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -89,9 +88,8 @@ def measure_ours(config: Any) -> measuring.Clocks:
 
     with measuring.training_session(task, config, input_fn=input_fn) as (session, spec):
         measuring.seconds_per_run(session, spec.train_op, _WARM_UP)
-        return steps.least(
-            [measuring.seconds_per_run(session, spec.train_op, 1) for _ in range(_RUNS)]
-        )
+        runs = [measuring.seconds_per_run(session, spec.train_op, 1) for _ in range(_RUNS)]
+        return measuring.least(runs)
 
 
 def describe(config: Any, other: str) -> Dict[str, Any]:
@@ -150,7 +148,7 @@ def measure(names: List[str], python: str, turns: int, dtypes: Sequence[str] = D
     rows = []
     for name, path, found in recipes.measure_alternating(names, sides, turns, measure_side):
         batch_size = _load(path).train_config.batch_size
-        least = {side: steps.least(runs) for side, runs in found.items()}
+        least = {side: measuring.least(runs) for side, runs in found.items()}
         rows += [
             Row(name, batch_size, dtype, least[f'{_OURS}/{dtype}'], least[f'{_THEIRS}/{dtype}'])
             for dtype in dtypes
@@ -158,17 +156,14 @@ def measure(names: List[str], python: str, turns: int, dtypes: Sequence[str] = D
     return rows
 
 
-def format_table(rows: Sequence[Row]) -> List[str]:
-    """Return the lines of a table in Markdown."""
-    lines = [' | '.join(_HEAD), ' | '.join('---' for _ in _HEAD)]
-    for row in rows:
-        numbers = [
-            f'{value:.2f}'
-            for here, there in zip(row.here, row.there)
-            for value in (here, there, here / there)
-        ]
-        lines.append(' | '.join([row.model, str(row.batch_size), row.dtype, *numbers]))
-    return [f'| {line} |' for line in lines]
+def format_row(row: Row) -> List[str]:
+    """Return the cells of a row."""
+    numbers = [
+        f'{value:.2f}'
+        for here, there in zip(row.here, row.there)
+        for value in (here, there, here / there)
+    ]
+    return [row.model, str(row.batch_size), row.dtype, *numbers]
 
 
 def find_lack(python: str) -> str:
@@ -190,34 +185,13 @@ def _load(path: str) -> Any:
     return config_lib.load_pipeline_config(path)
 
 
-def _known(text: str) -> List[str]:
-    names = text.split(',')
-    unknown = sorted(set(names) - set(OTHERS))
-    if unknown:
-        raise argparse.ArgumentTypeError(
-            f'{", ".join(unknown)}; expected some of {", ".join(OTHERS)}'
-        )
-    return names
-
-
 def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Run the benchmark from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser = measuring.create_parser(__doc__, 'torch')
     parser.add_argument('--torch_python', default='', help=f'a Python with {", ".join(_PACKAGES)}')
-    parser.add_argument(
-        '--models',
-        type=_known,
-        default=DEFAULT_MODELS,
-        help=f'of {", ".join(OTHERS)}; left out: {",".join(DEFAULT_MODELS)}',
-    )
-    parser.add_argument(
-        '--types',
-        type=lambda text: text.split(','),
-        default=DTYPES,
-        help=f'of {", ".join(DTYPES)}; left out: both',
-    )
-    parser.add_argument('--turns', type=int, default=3, help='processes of each side')
-    parser.add_argument('--output', default='benchmark_torch.json', help='where the JSON goes')
+    recipes.add_arguments(parser, DEFAULT_MODELS, list(OTHERS))
+    types = measuring.names_of(DTYPES)
+    parser.add_argument('--types', type=types, default=DTYPES, help='left out: both')
     parser.add_argument('--side', choices=DTYPES, help='our side, in this process')
     parser.add_argument('--config', help='of that side')
     flags = parser.parse_args(arguments)
@@ -232,7 +206,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
         print(f'skipped: {lack}; expected a Python with {", ".join(_PACKAGES)}.')
         return
     rows = measure(flags.models, flags.torch_python, flags.turns, flags.types)
-    print('\n'.join(format_table(rows)))
+    print(measuring.format_table(_HEAD, [format_row(row) for row in rows]))
     with open(flags.output, 'w') as file:
         json.dump([row._asdict() for row in rows], file, indent=2)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -176,10 +175,10 @@ def _summary(name: str, found: Dict[str, List[Dict[str, List[float]]]]) -> Dict[
 def measure_modes(name: str, config_path: str, folder: str, turns: int) -> Dict[str, float]:
     """Return seconds of whole processes of the other modes, on a few images."""
     model_dir = os.path.join(folder, 'model')
-    door = [sys.executable, os.path.join(measuring.ROOT, 'run_train_eval.py'), '--verbosity=-1']
+    door = measuring.front_door('--verbosity=-1')
     model = [f'--model_dir={model_dir}', f'--pipeline_config_path={config_path}']
     few = ['--config_override=eval_config { num_examples: 8 batch_size: 8 }']
-    _run([*door, *model, '--mode=train', '--num_train_steps=1'])
+    measuring.run_process([*door, *model, '--mode=train', '--num_train_steps=1'])
     exports = os.path.join(folder, 'export')
     images = os.path.join(folder, 'images')
     _write_image(images)
@@ -193,21 +192,9 @@ def measure_modes(name: str, config_path: str, folder: str, turns: int) -> Dict[
     }  # fmt: skip
     results: Dict[str, float] = {}
     for mode, command in commands.items():
-        times = [_run(command) for _ in range(turns)]
-        results[f'{name}/{mode}'] = min(one.wall for one in times)
-        results[f'{name}/{mode}_cpu'] = min(one.cpu for one in times)
+        times = [measuring.run_process(command) for _ in range(turns)]
+        results[f'{name}/{mode}'], results[f'{name}/{mode}_cpu'] = measuring.least(times)
     return results
-
-
-def _run(command: List[str]) -> measuring.Clocks:
-    """Run a process; return the time that it takes."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    wall = time.monotonic() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return measuring.Clocks(wall, cpu)
 
 
 def _write_image(folder: str) -> None:

@@ -1,6 +1,6 @@
 """Measurement of the engine: start-up, steps, input, memory; as a table and as JSON.
 
-    python -m benchmarks.training.run [--pipeline_config_path=FILE] [--output=benchmark.json]
+    python -m benchmarks.training.run [--pipeline_config_path=FILE] [--output=FILE]
     python -m benchmarks.training.run --phases [--models=ssd_mobilenet_v1,resnet_v1_50]
 
 Without a config it measures the embedded demo. Machines are noisy: compared sides are measured
@@ -9,11 +9,10 @@ alternately within one process, and medians over the turns are given.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import tempfile
-from typing import Dict, List
+from typing import Dict
 
 from benchmarks import measuring, recipes
 from benchmarks.training import phases
@@ -26,18 +25,20 @@ def measure_steps(config_path: str, steps: int, turns: int) -> Dict[str, float]:
 
     config = config_lib.load_pipeline_config(config_path)
     task = build_task(config)
-    engine: List[float] = []
-    bare: List[float] = []
-    for _ in range(turns):
-        engine.append(measuring.engine_rate(config, steps))
+
+    def measure_bare() -> float:
         with measuring.training_session(task, config) as (session, spec):
-            bare.append(measuring.runs_per_second(session, spec.train_op, steps))
-    ratios = [of_engine / of_bare for of_engine, of_bare in zip(engine, bare)]
+            return measuring.runs_per_second(session, spec.train_op, steps)
+
+    sides = {'engine': lambda: measuring.engine_rate(config, steps), 'bare': measure_bare}
+    rates = measuring.alternate(sides, turns)
+    ratios = [engine / bare for engine, bare in zip(*rates.values())]
+    median = {side: statistics.median(values) for side, values in rates.items()}
     return {
-        'engine_steps_per_second': statistics.median(engine),
-        'bare_steps_per_second': statistics.median(bare),
+        'engine_steps_per_second': median['engine'],
+        'bare_steps_per_second': median['bare'],
         'engine_over_bare': statistics.median(ratios),
-        'examples_per_second': statistics.median(engine) * config.train_config.batch_size,
+        'examples_per_second': median['engine'] * config.train_config.batch_size,
     }
 
 
@@ -51,11 +52,9 @@ def _demo_config() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    parser = measuring.create_parser(__doc__, 'training')
     parser.add_argument('--pipeline_config_path', help='left out: the embedded demo')
-    parser.add_argument('--output', default='benchmark.json', help='where the JSON goes')
     parser.add_argument('--steps', type=int, default=60, help='timed steps of each turn')
-    parser.add_argument('--turns', type=int, default=3, help='how often each side is measured')
     parser.add_argument(
         '--phases', action='store_true', help='instead: the start of a run, phase by phase'
     )

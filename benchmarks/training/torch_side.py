@@ -43,12 +43,7 @@ def measure(settings: Mapping[str, Any]) -> Sequence[float]:
 
     for _ in range(settings['warm_up']):
         step()
-    runs = []
-    for _ in range(settings['runs']):
-        started = measuring.clocks()
-        step()
-        runs.append([end - start for start, end in zip(started, measuring.clocks())])
-    return [min(column) for column in zip(*runs)]
+    return measuring.least([measuring.timed(step) for _ in range(settings['runs'])])
 
 
 def _classifier(torch: Any, kind: str, name: str, settings: Mapping[str, Any]) -> Any:

@@ -1,6 +1,9 @@
-"""Processes that benchmarks start, and what stands for a network's two passes."""
+"""Stopwatches, turns, tables, and processes that benchmarks start."""
 
+import functools
 import os
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -14,18 +17,35 @@ from tests.estimator_lib.distribution import curve_cases
 tf1 = tf.compat.v1
 
 
-def test_both_passes_are_needed_for_what_is_fetched():
-    with tf.Graph().as_default(), tf1.Session() as session:
-        first = tf1.get_variable('first', initializer=[2.0, 5.0])
-        second = tf1.get_variable('second', initializer=[3.0])
-        tf1.get_variable('without_gradient', initializer=1.0)
-        moved = tf1.get_variable('moved', initializer=0.0, trainable=False)
-        tf1.add_to_collection(tf1.GraphKeys.UPDATE_OPS, tf1.assign(moved, 7.0))
-        fetches = measuring.forward_and_backward(tf.reduce_sum(first * second))
-        session.run(tf1.global_variables_initializer())
-        # One number of the gradient of each: 3 of (3, 3), and the sum 7 of (7).
-        assert session.run(fetches)[0] == 3 + 7
-        assert session.run(moved) == 7
+def test_functions_are_called_in_turns():
+    calls = []
+
+    def call(name):
+        calls.append(name)
+        return len(calls)
+
+    sides = {name: functools.partial(call, name) for name in ('one', 'other')}
+    assert measuring.alternate(sides, 2) == {'one': [1, 3], 'other': [2, 4]}
+    assert calls == ['one', 'other'] * 2
+
+
+def test_the_least_of_each_clock_counts():
+    assert measuring.least([(3.0, 5.0), (4.0, 2.0)]) == measuring.Clocks(3.0, 2.0)
+
+
+def test_a_process_is_timed_with_its_children(tmp_path):
+    code = 'import time; time.sleep(0.2); print("x")'
+    with open(tmp_path / 'log', 'w') as log:
+        spent = measuring.run_process([sys.executable, '-c', code], stdout=log)
+    assert spent.wall >= 0.2 and spent.cpu > 0
+    assert (tmp_path / 'log').read_text() == 'x\n'
+    with pytest.raises(subprocess.CalledProcessError):
+        measuring.run_process([sys.executable, '-c', 'raise SystemExit(3)'])
+
+
+def test_a_table_has_a_line_below_its_head():
+    table = measuring.format_table(['a', 'b'], [['1', '2']])
+    assert table == '| a | b |\n| --- | --- |\n| 1 | 2 |'
 
 
 def test_threads_are_those_of_the_session():
@@ -56,6 +76,8 @@ def root(tmp_path, monkeypatch):
     monkeypatch.setattr(measuring, 'ROOT', str(tmp_path))
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'benchmarks').mkdir()
+    # Without it, an installed package of this name would be found.
+    (tmp_path / 'benchmarks' / '__init__.py').touch()
     return tmp_path
 
 

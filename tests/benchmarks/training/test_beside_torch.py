@@ -52,12 +52,9 @@ def test_both_sides_are_measured_in_turns(monkeypatch, tmp_path):
         ('resnet_v1_5_50', 3, 'float32', (3.0, 5.0), (6.0, 8.0)),
         ('resnet_v1_5_50', 3, 'bfloat16', (2.0, 4.0), (5.0, 9.0)),
     ]
-    assert beside_torch.format_table(rows) == [
-        '| model | batch | type | here, s | there, s | ratio | here, cpu s | there, cpu s '
-        '| ratio of cpu |',
-        '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
-        '| resnet_v1_5_50 | 3 | float32 | 3.00 | 6.00 | 0.50 | 5.00 | 8.00 | 0.62 |',
-        '| resnet_v1_5_50 | 3 | bfloat16 | 2.00 | 5.00 | 0.40 | 4.00 | 9.00 | 0.44 |',
+    assert [' | '.join(beside_torch.format_row(row)) for row in rows] == [
+        'resnet_v1_5_50 | 3 | float32 | 3.00 | 6.00 | 0.50 | 5.00 | 8.00 | 0.62',
+        'resnet_v1_5_50 | 3 | bfloat16 | 2.00 | 5.00 | 0.40 | 4.00 | 9.00 | 0.44',
     ]
 
 
