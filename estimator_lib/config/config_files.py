@@ -48,7 +48,7 @@ def read_text(path: str) -> str:
         errors.ConfigError: the file does not exist, or is not text.
     """
     if not path:
-        raise errors.ConfigError('the path of the pipeline config is empty.')
+        raise errors.ConfigError(f'the path of the pipeline config is {path!r}; expected a file.')
     try:
         if tf.io.gfile.isdir(path):
             raise errors.ConfigError(_is_a_folder(path))

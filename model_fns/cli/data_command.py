@@ -67,15 +67,18 @@ def check_options(options: RunOptions) -> None:
         if getattr(options, name):
             raise errors.UserError(f'--data makes a config; leave out --{name}.')
     if options.mode == 'create_config' and options.config_override:
-        raise errors.UserError('--mode=create_config takes --set, and no --config_override.')
+        raise errors.UserError(
+            f'--config_override={options.config_override[0]}: expected --set with '
+            '--mode=create_config.'
+        )
     if options.minutes is not None and options.epochs is not None:
         raise errors.UserError(
             f'--minutes={options.minutes:g} and --epochs={options.epochs:g}: expected one of them.'
         )
     if distribution.read_tf_config() is not None:
         raise errors.UserError(
-            '--data times the steps of one machine; in a cluster, expected --pipeline_config_path '
-            'with a config of --mode=create_config.'
+            f'--data={options.data} times the steps of one machine; in a cluster, expected '
+            '--pipeline_config_path with a config of --mode=create_config.'
         )
 
 

@@ -39,7 +39,9 @@ def options_of_runs(options: RunOptions) -> List[RunOptions]:
     if count < 1:
         raise errors.UserError(f'--seeds={count}: expected at least 1.')
     if distribution.read_tf_config() is not None:
-        raise errors.UserError('--seeds trains one run after the other, on one machine.')
+        raise errors.UserError(
+            f'--seeds={count} trains one run after the other, on one machine; unset TF_CONFIG.'
+        )
     if tf.io.gfile.exists(os.path.join(folder, 'checkpoint')):
         raise errors.UserError(
             f'--seeds: {folder} has the checkpoints of one run; expected another --model_dir.'

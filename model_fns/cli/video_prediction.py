@@ -81,7 +81,9 @@ def _refuse_unusable(paths: Sequence[str], output_dir: str, options: predict.Opt
             'expected json.'
         )
     if options.crops:
-        raise errors.UserError('--crops: it is for images, and not for videos; leave it out.')
+        raise errors.UserError(
+            f'--crops: {paths[0]} is a video, and crops are of images; leave it out.'
+        )
     for place in (*paths, output_dir):
         if folder_files.is_remote(place):
             raise errors.UserError(

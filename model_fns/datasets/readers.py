@@ -334,7 +334,9 @@ def _list_once(
     if options.drop_empty_tiles:
         items = items_of_tiles.without_empty(source, items, plan.classes, converter.tile_rules)
         if not items:
-            raise errors.DataError('no tile holds an object; expected tiles.drop_empty: false.')
+            raise errors.DataError(
+                f'none of the {tiles} holds an object; expected tiles.drop_empty: false.'
+            )
     _log_tiles(arguments.images, items, tiles)
     return _Listing(
         name=', '.join(filter(None, named)),

@@ -165,7 +165,9 @@ class DeviceWriter(Writer[DeviceModel]):
         task, config = source.task, source.config
         quantize = self._resolve_arithmetic(config)
         if self.max_loss is not None and source.measure is None:
-            raise errors.UserError('max_loss needs an evaluation: pass measure to export().')
+            raise errors.UserError(
+                f'max_loss={self.max_loss:g} needs an evaluation: pass measure to export().'
+            )
         deployable = self.wrap_network(task.deployable(self.ops, self.task_options))
         self.check()
         representative: List[np.ndarray] = []

@@ -155,7 +155,10 @@ def _read_sides(entry: ElementTree.Element) -> List[float]:
     box = entry.find('bndbox')
     if box is None:
         if entry.find('robndbox') is not None:
-            raise errors.DataError('there is a <robndbox> and no <bndbox>; see --boxes=rotated.')
+            name = entry.findtext('name')
+            raise errors.DataError(
+                f'{name!r} has a <robndbox> and no <bndbox>; expected --boxes=rotated.'
+            )
         present = ', '.join(f'<{part.tag}>' for part in entry)
         raise errors.DataError(f'there is no <bndbox> among {present or "no elements"}.')
     return [number(box, side) for side in _SIDES]

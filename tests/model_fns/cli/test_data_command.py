@@ -246,7 +246,10 @@ def test_an_archive_is_extracted_below_the_run(tmp_path):
         ({'model_dir': None}, 'needs --model_dir'),
         ({'minutes': 1.0, 'epochs': 1.0}, '--minutes=1 and --epochs=1: expected one of them.'),
         ({'pipeline_config_path': 'x'}, 'leave out --pipeline_config_path'),
-        ({'config_override': ('a',)}, 'takes --set, and no --config_override'),
+        (
+            {'config_override': ('a',)},
+            '--config_override=a: expected --set with --mode=create_config.',
+        ),
         ({'task': 'keypoints'}, '--task=keypoints: the data .* is for detection'),
     ],
 )

@@ -52,9 +52,10 @@ def random_flip(
         errors.ConfigError: examples have keypoints, but there is no permutation of their number.
     """
     if not permutation and fields.KEYPOINTS in example:
+        count = example[fields.KEYPOINTS].shape[1]
         raise errors.ConfigError(
-            'keypoint_flip_permutation: not set, but examples have keypoints; expected the number '
-            'of the keypoint that comes to each place in a mirrored image.'
+            f'keypoint_flip_permutation: not set, but objects have {count} keypoints; expected the '
+            'number of the keypoint that comes to each place in a mirrored image.'
         )
     flips = _happens(seed, probability)
     result = dict(example)

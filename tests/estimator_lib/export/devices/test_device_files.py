@@ -157,7 +157,7 @@ def test_arithmetic_that_a_format_does_not_have(model, tmp_path):
         ({'max_loss': 0.01}, '--max_loss=0.01 is of files that round (--quantize); leave it out.'),
         (
             {'quantize': 'int8', 'max_loss': 0.5},
-            'max_loss needs an evaluation: pass measure to export().',
+            'max_loss=0.5 needs an evaluation: pass measure to export().',
         ),
     ],
 )

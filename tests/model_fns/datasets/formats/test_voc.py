@@ -196,4 +196,7 @@ def test_rotated_boxes_without_asking_for_them(tmp_path, capsys):
     element = '<robndbox><cx>15</cx><cy>10</cy><w>12</w><h>4</h><angle>0.5</angle></robndbox>'
     content = VOC.format(objects=f'<object><name>cell</name>{element}</object>')
     assert convert(tmp_path, content) == 2
-    assert 'see --boxes=rotated' in capsys.readouterr().err
+    assert (
+        "'cell' has a <robndbox> and no <bndbox>; expected --boxes=rotated"
+        in capsys.readouterr().err
+    )
