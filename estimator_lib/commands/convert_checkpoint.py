@@ -13,7 +13,7 @@ from typing import Any, Dict, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
+from estimator_lib import errors, texts
 from estimator_lib.checkpoints import (
     checkpoint_files,
     checkpoint_maps,
@@ -25,6 +25,7 @@ from estimator_lib.checkpoints import (
 )
 from estimator_lib.export import inference_graph, serving
 from estimator_lib.export.writers import Source
+from estimator_lib.optimization.partitioned import MOVING_AVERAGE
 from estimator_lib.task import Task
 from estimator_lib.task_interfaces import weight_files
 from protos import export_pb2, pipeline_pb2
@@ -133,6 +134,17 @@ def _log_report(task: Task, prefix: str, config: pipeline_pb2.TrainEvalPipelineC
     )
     shapes = checkpoint_files.checkpoint_shapes(prefix)
     log.info('%s', restore_report.match(shapes, wanted, prefix).table())
+    ending = f'/{MOVING_AVERAGE}'
+    taken = sum(name.endswith(ending) for name in wanted)
+    left = sum(name + ending in shapes for name in wanted)
+    if taken:
+        log.info('Moving averages of %s replace them.', texts.counted(taken, 'variable'))
+    if left:
+        log.info(
+            'Moving averages of %s are left out; '
+            '--set=eval_config.use_moving_averages=true takes them in their place.',
+            texts.counted(left, 'variable'),
+        )
 
 
 def _values(session: tf1.Session, task: Task, prefix: str) -> Dict[str, Any]:

@@ -63,6 +63,24 @@ def test_objects_become_scopes_and_come_back(objects, tmp_path, caplog):
         np.testing.assert_array_equal(first[name], last[name])
 
 
+@pytest.mark.parametrize('takes', [False, True])
+def test_moving_averages_are_taken_or_named(tmp_path, caplog, takes):
+    values = tiny_task.values()
+    average = 2 * values['Tiny/conv/weights']
+    values['Tiny/conv/weights/ExponentialMovingAverage'] = average
+    scopes = tiny_task.save(tmp_path / 'model.ckpt-3', values)
+    config = pipeline_pb2.TrainEvalPipelineConfig()
+    config.eval_config.use_moving_averages = takes
+    with caplog.at_level('INFO', 'estimator_lib'):
+        found = convert_checkpoint.convert(Tiny(), config, scopes, str(tmp_path / 'out'))
+    kernel = contents(found)['model/layers/0/kernel/.ATTRIBUTES/VARIABLE_VALUE']
+    np.testing.assert_array_equal(kernel, average if takes else values['Tiny/conv/weights'])
+    said = (
+        'of 1 variable replace them' if takes else 'of 1 variable are left out; --set=eval_config'
+    )
+    assert f'Moving averages {said}' in caplog.text
+
+
 @pytest.mark.parametrize('name', ['saved_model', 'tflite'])
 def test_an_export_of_objects_computes_the_same(objects, tmp_path, name):
     images = np.random.RandomState(0).randint(0, 255, [2, 6, 6, 3]).astype(np.uint8)
