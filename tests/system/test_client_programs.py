@@ -19,6 +19,8 @@ from model_fns import build_task
 from protos import pipeline_pb2
 from tests import tiny_deployed, tiny_detection
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 DETECTOR = tiny_detection.MODEL.format(hyperparams=tiny_detection.HYPERPARAMS)
 PADDED = DETECTOR.replace(
     'fixed_shape_resizer { height: 64 width: 64 }',

@@ -16,6 +16,8 @@ from model_fns.structures.images import image_header
 from tests import tiny_data, tiny_deployed, tiny_detection, tiny_segmentation
 from tests.test_run_train_eval import front_door, latest
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 
 def model_of(folder, data):
     """A model_dir with the checkpoint of a network that has not been trained."""

@@ -11,6 +11,8 @@ from PIL import Image
 from tests import tiny_data
 from tests.test_run_train_eval import front_door, latest
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 COLORS = set(tiny_data.COLORS)
 FORMATS = [
     'saved_model',

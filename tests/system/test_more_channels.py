@@ -18,6 +18,8 @@ from protos import export_pb2, pipeline_pb2
 from tests import learning, more_channels, tiny_data, tiny_detection, tiny_segmentation
 from tests.test_run_train_eval import front_door, latest
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 tf1 = tf.compat.v1
 ModeKeys = tf_estimator.ModeKeys
 

@@ -17,6 +17,8 @@ from tests import tiny_data, tiny_detection
 from tests.estimator_lib.export import test_saved_model
 from tests.test_run_train_eval import NO_EXPORT, front_door, latest
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 tf1 = tf.compat.v1
 
 KINDS = ('image_tensor', 'encoded_image_string_tensor', 'tf_example')
