@@ -64,20 +64,10 @@ def _gray(config: PipelineConfig) -> Iterator[Problem]:
         yield Problem(f'train_input_reader.{name}', text)
 
 
-def _mirror_warnings(config: PipelineConfig) -> Iterator[str]:
-    views = config.eval_config.test_time_augmentation
-    if views.flip_horizontally and not config.model.classification.mirror_images:
-        yield (
-            'eval_config.test_time_augmentation.flip_horizontally shows the network mirrored '
-            'images, which it does not learn with model.classification.mirror_images: false.'
-        )
-
-
 RULES = config_rules.CHANNELS + ConfigRules(
     models=frozenset({'classification'}),
     checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
     problems=(_backbone, _class_weights, _labeled, _views, _gray),
-    warnings=(_mirror_warnings,),
 )
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator, Tuple
 
-from google.protobuf.message import Message
-
 from estimator_lib import errors
-from estimator_lib.config import schema
+from estimator_lib.config import support
 from estimator_lib.config.rules import ConfigRules, PipelineConfig, Problem, find_build_problems
 from estimator_lib.config.section import Section
 from model_fns import config_rules
@@ -20,7 +18,7 @@ from model_fns.detection.config_rules import two_stage as two_stage_checks
 from model_fns.detection.config_rules.checks import check_labeled, check_ssd, size_problems
 from model_fns.detection.config_rules.kinds import CENTER_NET, SINGLE_SHOT, TWO_STAGE, is_rotated
 from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
-from protos import center_net_pb2, model_pb2
+from protos import center_net_pb2, hyperparams_pb2, model_pb2
 
 # Reader fields of masks and keypoints, each with words for messages.
 _FIELDS = (
@@ -82,18 +80,11 @@ def _sides(config: PipelineConfig) -> Iterator[Problem]:
 def synchronized_fields(model: model_pb2.DetectionModel) -> Tuple[str, ...]:
     """Return paths of the layers whose batch norm has the statistics of all replicas' batches."""
     return tuple(
-        f'{path}.{_SYNCHRONIZED}'
-        for path, message in _messages('model', model)
-        if message.DESCRIPTOR.name == 'Hyperparams' and message.HasField(_SYNCHRONIZED)
+        part.at(_SYNCHRONIZED)
+        for part in support.set_messages(select_rules(model), Section(model, 'model'))
+        if isinstance(part.message, hyperparams_pb2.Hyperparams)
+        and part.message.HasField(_SYNCHRONIZED)
     )
-
-
-def _messages(path: str, message: Message) -> Iterator[Tuple[str, Message]]:
-    """Yield a message, then the messages that are set in it, with their paths."""
-    yield path, message
-    for field, value in message.ListFields():
-        if schema.is_message(field) and not schema.is_repeated(field):
-            yield from _messages(f'{path}.{field.name}', value)
 
 
 _SYNCHRONIZED = 'sync_batch_norm'

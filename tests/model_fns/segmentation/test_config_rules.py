@@ -21,7 +21,7 @@ from protos import pipeline_pb2, segmentation_pb2
         ("backbone { name: 'xception_65' }", ': neither num_classes nor dataset is set'),
         (
             "num_classes: 3 backbone { name: 'xception_65' } offset {} instance_grouping {}",
-            'instance_grouping: it needs instance_center.',
+            'instance_grouping: it needs instance_center, because instances begin at their cen',
         ),
         (
             "num_classes: 3 backbone { name: 'xception_65' } edge { tolerance: 2 }",

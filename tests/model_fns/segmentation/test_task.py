@@ -646,7 +646,7 @@ def test_last_layers_and_biases_learn_faster():
     'model, message',
     [
         ('instance_grouping {}', 'model.segmentation.instance_grouping: it needs instance_center'),
-        ('instance_center {} instance_grouping {}', 'instance_grouping: it needs offset.'),
+        ('instance_center {} instance_grouping {}', 'instance_grouping: it needs offset, because'),
         ('edge { num_classes: 3 }', 'edge.num_classes: got 3; expected 2'),
         ('dataset: "pascal"', "unknown segmentation data set 'pascal'; did you mean 'pascal_voc'"),
         ('loss { class_weights: [1, 2] }', 'class_weights has 2 numbers; expected one for each of'),

@@ -94,7 +94,10 @@ def test_one_problem_is_one_sentence(setting, text):
 @pytest.mark.parametrize(
     ('setting', 'text'),
     [
-        ('keypoint_label_map_path=', 'keypoint_estimation_task: it needs keypoint_label_map_path.'),
+        (
+            'keypoint_label_map_path=',
+            'keypoint_estimation_task: it needs keypoint_label_map_path, because it names the',
+        ),
         (f'{TASK}.task_name=a/b', "0.task_name: 'a/b'; expected letters, digits,"),
         (
             f'{TASK}.candidate_ranking_mode=nearest',

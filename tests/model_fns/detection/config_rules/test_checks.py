@@ -160,7 +160,7 @@ def test_what_fits_is_accepted(settings):
         (
             [SHARED, f'{TOWERS}num_layers_before_predictor=2'],
             f'{TOWERS}num_layers_before_predictor',
-            'it needs depth.',
+            'it needs depth, because it is the channels of these layers.',
         ),
         # Anchors.
         (
@@ -218,12 +218,12 @@ def test_what_fits_is_accepted(settings):
                 'loss.hard_example_miner={}',
             ],
             'loss.hard_example_miner',
-            'it excludes classification_loss.weighted_sigmoid_focal; set one.',
+            'it excludes classification_loss.weighted_sigmoid_focal, because it weighs hard exam',
         ),
         (
             ['loss.classification_loss={ quality_focal {} }', 'loss.hard_example_miner={}'],
             'loss.hard_example_miner',
-            'it excludes classification_loss.quality_focal; set one.',
+            'it excludes classification_loss.quality_focal, because it weighs hard exam',
         ),
         # Matchers.
         (

@@ -204,7 +204,10 @@ def test_attention_needs_its_features():
 
 
 def test_attention_needs_features_of_boxes():
-    needed = named('context_config: it needs number_of_stages: 2.')
+    needed = named(
+        'context_config: it needs number_of_stages: 2, because masks and keypoints do not '
+        'attend to other images.'
+    )
     assert problem('context_config={}', stages=1) == needed
     text = tiny_two_stage.MASKS.format(stages=3)
     setting = 'model.faster_rcnn.context_config={ context_feature_length: 5 }'
@@ -213,7 +216,8 @@ def test_attention_needs_features_of_boxes():
         model_fns.validate(config, mode=None)
     assert needed in str(caught.value)
     assert problem(POSITION_SENSITIVE % '', 'context_config={}') == named(
-        'context_config: it excludes second_stage_box_predictor.rfcn_box_predictor; set one.'
+        'context_config: it excludes second_stage_box_predictor.rfcn_box_predictor, because it has '
+        'no features of boxes; set one.'
     )
 
 
@@ -335,8 +339,20 @@ def test_attention_is_not_for_boxes_that_are_cropped_anew():
     message = problem(
         'context_config.attention_position=POST_RPN', 'output_final_box_features=true', stages=3
     )
-    assert named('output_final_box_features: it excludes context_config; set one.') in message
-    assert named('context_config: it needs number_of_stages: 2.') in message
+    assert (
+        named(
+            'output_final_box_features: it excludes context_config, because it does not apply to '
+            'these features; set one.'
+        )
+        in message
+    )
+    assert (
+        named(
+            'context_config: it needs number_of_stages: 2, because masks and keypoints do not '
+            'attend to other images.'
+        )
+        in message
+    )
     # The third is the head, which has no masks.
     assert '3 problems' in message
 
@@ -354,7 +370,10 @@ def warnings_of(*settings):
 def test_hyperparams_of_the_backbone():
     override = 'override_base_feature_extractor_hyperparams'
     found = problem(f'feature_extractor.{override}=true')
-    assert found == named(f'feature_extractor.{override}: it needs conv_hyperparams.')
+    assert found == named(
+        f'feature_extractor.{override}: it needs conv_hyperparams, because all layers '
+        'of the backbone get them.'
+    )
     (warning,) = warnings_of(f'{EXTRACTOR}.conv_hyperparams={HYPERPARAMS}')
     assert warning == (f'{EXTRACTOR}.conv_hyperparams has no effect without {override}: true.')
     both = f'{EXTRACTOR}.conv_hyperparams={HYPERPARAMS}', f'{EXTRACTOR}.{override}=true'
@@ -375,8 +394,8 @@ def test_statistics_that_a_short_run_does_not_reach():
 def test_final_boxes_have_features_where_boxes_are_cropped():
     settings = POSITION_SENSITIVE % '', 'output_final_box_features=true'
     assert problem(*settings) == named(
-        'output_final_box_features: it excludes second_stage_box_predictor.rfcn_box_predictor; '
-        'set one.'
+        'output_final_box_features: it excludes second_stage_box_predictor.rfcn_box_predictor, '
+        'because it computes no features of boxes; set one.'
     )
 
 
@@ -444,13 +463,17 @@ def test_crops_of_masks_are_those_of_classes_without_a_pyramid():
 
 def test_position_sensitive_bins_are_not_aligned():
     assert problem(POSITION_SENSITIVE % '', 'roi_align={}') == named(
-        'roi_align: it excludes second_stage_box_predictor.rfcn_box_predictor; set one.'
+        'roi_align: it excludes second_stage_box_predictor.rfcn_box_predictor, because it samples '
+        'bins of its own; set one.'
     )
 
 
 def test_rotated_boxes_are_not_aligned():
     message = problem('box_type=ROTATED', 'roi_align={}')
-    assert named('box_type: it excludes roi_align; set one.') in message
+    assert (
+        named('box_type: it excludes roi_align, because its bins are axis-aligned; set one.')
+        in message
+    )
 
 
 def test_levels_are_of_types_that_have_a_pyramid():

@@ -14,7 +14,7 @@ BACKBONE = 'backbone { name: "mobilenet_v2" } '
 
 REFUSED = {
     'backbone { name: "mobilenet_v22" }': "backbone.name: .*'mobilenet_v22'.*did you mean",
-    'aspp {} dense_prediction_cell { branches {} }': 'aspp: it excludes dense_prediction_cell;',
+    'aspp {} dense_prediction_cell { branches {} }': 'aspp: it excludes dense_prediction_cell, b',
     'dense_prediction_cell {}': 'dense_prediction_cell: got neither',
     'dense_prediction_cell { branches {} num_filters: 0 }': 'num_filters: 0; expected at least 1',
     'dense_prediction_cell { branches {} dropout_keep_prob: 0 }': 'prob: 0; expected more than 0',
@@ -26,10 +26,10 @@ REFUSED = {
     'decoder { output_strides: 16 }': r'decoder.output_strides: .* 16 behind a backbone of 16',
     'decoder { output_strides: 1 }': r'decoder.output_strides: .*expected 2, 4, 8, 16',
     'decoder { output_strides: [4, 1] unet_filters: 8 }': r'unet_filters: 1 values; expected 2,',
-    'decoder { unet_filters: 8 sum_merge: true }': 'decoder.unet_filters: it excludes sum_merge;',
+    'decoder { unet_filters: 8 sum_merge: true }': 'decoder.unet_filters: it excludes sum_merge, b',
     'decoder { unet_filters: 8 num_filters: 4 }': 'decoder.num_filters: a U-Net concatenates',
     'decoder { output_strides: 0 }': r'decoder.output_strides.0: 0; expected at least 1',
-    'decoder { output_is_logits: true }': 'output_is_logits: it needs sum_merge.',
+    'decoder { output_is_logits: true }': 'output_is_logits: it needs sum_merge, because logits',
     'decoder { output_is_logits: true sum_merge: true num_filters: 3 }': 'num_filters: got 3.* 21',
     'decoder { output_is_logits: true sum_merge: true separable_convolution: true }': (
         'decoder.separable_convolution: '

@@ -184,7 +184,7 @@ def test_the_graph_does_not_grow_and_boxes_have_five_numbers():
 @pytest.mark.parametrize(
     ('setting', 'path', 'text'),
     [
-        ('number_of_stages=3', 'box_type', 'it excludes number_of_stages above 2.'),
+        ('number_of_stages=3', 'box_type', 'it excludes number_of_stages above 2, bec'),
         (
             'use_combined_nms_in_first_stage=true',
             'box_type',
@@ -199,7 +199,8 @@ def test_the_graph_does_not_grow_and_boxes_have_five_numbers():
             'second_stage_box_predictor={ rfcn_box_predictor { conv_hyperparams { '
             'initializer { truncated_normal_initializer {} } } } }',
             'box_type',
-            'it excludes second_stage_box_predictor.rfcn_box_predictor; set one.',
+            'it excludes second_stage_box_predictor.rfcn_box_predictor, because its bins are axis-'
+            'aligned; set one.',
         ),
         (
             'second_stage_box_predictor.mask_rcnn_box_predictor.box_code_size=4',
