@@ -89,7 +89,13 @@ setup(
     # model_fns/configs is a link to the folder of the root, where people see it.
     package_data={
         'estimator_lib': ['py.typed', 'analysis/report.*'],
-        'model_fns': ['py.typed', 'cli/*.ini', 'configs/*.config', 'datasets/*.config'],
+        'model_fns': [
+            'py.typed',
+            'cli/*.ini',
+            'configs/*.config',
+            'datasets/*.config',
+            'datasets/convert/*.ini',
+        ],
         'vision_extras': ['py.typed'],
         'protos': ['py.typed', '*.proto', '*.pyi'],
     },

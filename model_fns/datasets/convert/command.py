@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import configparser
+import functools
 import math
+import pathlib
 import re
-from typing import Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -35,250 +38,51 @@ from model_fns.datasets.formats import (  # noqa: F401  (they register themselve
 _ROTATED = ('dota', 'hrsc')
 _EITHER = ('voc', 'coco', 'yolo', 'labelme')
 _DRAWN = ('coco', 'yolo', 'labelme')  # formats of shapes, which --class_masks draws
-# Formats whose objects have masks.
-WITH_MASKS = ('coco', 'yolo', 'labelme', 'panoptic', 'instances')
-_OF_MASKS = ('masks', 'instances')
 _OF_IMAGES = ('folders',)  # formats of classes of whole images
-# The formats that read a flag; others refuse it.
-_FORMATS_OF_FLAGS = {
-    'annotations': tuple(name for name in sources.SOURCES if name not in _OF_IMAGES),
-    'no_masks': WITH_MASKS,
-    'names': ('yolo',),
-    'mask_values': ('masks',),
-    'mask_colors': ('masks',),
-    'image_suffix': _OF_MASKS,
-    'annotation_suffix': _OF_MASKS,
-    'ignore_label': _OF_MASKS,
-    'class_name': ('instances',),
-    'ignore_class': tuple(name for name in sources.SOURCES if name not in _OF_IMAGES),
-}
 _OF_TILES = ('overlap', 'min_area_inside', 'empty_tiles')
 _COLOR = re.compile(r'#([0-9a-fA-F]{6}):(.*\S.*)')
 
 
 def create_parser() -> argparse.ArgumentParser:
-    """Create the parser of the flags."""
+    """Create the parser of the flags, which `flags.ini` describes."""
     parser = command_line.Parser(
         prog='python -m model_fns.datasets.convert',
         description='Converts data sets of common formats to TFRecord shards and a label map.',
     )
-    _add_sources(parser)
-    _add_masks(parser)
-    _add_tiles(parser)
-    _add_image_rules(parser)
-    _add_outputs(parser)
+    for name in _table().sections():
+        parser.add_argument(f'--{name}', **_settings(name))
     return parser
 
 
-def _add_sources(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the data set: its format, its files and its boxes."""
-    parser.add_argument(
-        '--from',
-        dest='format',
-        required=True,
-        choices=list(sources.SOURCES),
-        help='folders: one folder a class; voc: Pascal VOC XML; coco: instances JSON; yolo: a text '
-        'file of boxes or polygons an image; masks: PNGs of class ids; instances: PNGs of instance '
-        'ids; dota: text files of quadrilaterals; hrsc: HRSC2016 XML; labelme: JSON of labelme; '
-        'panoptic: panoptic JSON and PNGs of COCO; csv: a table of labels or boxes',
-    )
-    parser.add_argument('--images', required=True, help='folder of the images')
-    parser.add_argument(
-        '--annotations',
-        help='voc: folder of the XML files; coco: the JSON file; yolo: folder of the text files; '
-        "masks, instances: folder of PNGs with the images' stems; labelme: folder of the JSON "
-        'files; panoptic: the JSON file, with the PNGs in the folder of its name; csv: the table',
-    )
-    parser.add_argument(
-        '--list', help='file with the images to take, one a line: their stems, or paths'
-    )
-    parser.add_argument(
-        '--boxes',
-        choices=('upright', 'rotated'),
-        help='voc, coco, yolo, labelme: what records get (default upright); rotated: robndbox '
-        'elements, or the smallest rotated boxes around polygons. dota, hrsc: always rotated',
-    )
-    parser.add_argument(
-        '--class_masks',
-        action='store_true',
-        help='coco, yolo, labelme: records also get the class of each pixel, drawn from the '
-        'polygons (smaller objects above larger ones), to train segmentation',
-    )
-    parser.add_argument(
-        '--no_masks',
-        action='store_true',
-        help=f"{', '.join(WITH_MASKS)}: leave objects' masks out",
-    )
-    parser.add_argument(
-        '--ignore_class',
-        action='append',
-        metavar='NAME',
-        help='objects of this name are regions to ignore: training learns nothing in them, and '
-        'evaluations count no detection there; may repeat; always: '
-        f'{", ".join(ignored_regions.NAMES)}, unless --label_map has them',
-    )
-    parser.add_argument(
-        '--names',
-        help='yolo: file of the class names, one a line, or data.yaml (default: classes.txt, '
-        'obj.names or data.yaml beside the annotations or a folder above)',
-    )
+@functools.cache
+def _table() -> configparser.ConfigParser:
+    table = configparser.ConfigParser(delimiters=['='], interpolation=None)
+    table.read_string(pathlib.Path(__file__).with_name('flags.ini').read_text(encoding='utf-8'))
+    return table
 
 
-def _add_masks(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of masks: what their values, colors and file names mean."""
-    parser.add_argument(
-        '--mask_values',
-        type=_mask_values,
-        metavar='0:background,255:cell',
-        help='masks: which class each value means, where values are no class ids; the name '
-        'background is no class, and what is named ignore counts for nothing; where 0 has another '
-        'name and no value is background, this class has the id 0',
-    )
-    parser.add_argument(
-        '--mask_colors',
-        type=_mask_colors,
-        metavar="'#000000:background,#ff0000:cell'",
-        help='masks: which class each color means, where the PNGs have colors; names as with '
-        '--mask_values',
-    )
-    for name, example in (('image', '_leftImg8bit'), ('annotation', '_gtFine_labelTrainIds')):
-        parser.add_argument(
-            f'--{name}_suffix',
-            default='',
-            metavar=example,
-            help=f'masks, instances: what the stems of the {name}s have behind what an image and '
-            'its annotation have in common, as in Cityscapes; folders in folders are read too',
-        )
-    parser.add_argument(
-        '--ignore_label',
-        type=_ignore_label,
-        metavar='N|none',
-        help='masks, instances: value of pixels that count for nothing, written as 255 (default: '
-        '255 for masks, none for instances)',
-    )
-    parser.add_argument(
-        '--class_name', default='object', help="instances: the objects' class (default object)"
-    )
+def _formats(name: str) -> List[str]:
+    """Return the formats that read a flag; others refuse it. Empty: all formats read it."""
+    return _table()[name].get('formats', '').split()
 
 
-def _add_tiles(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of tiles: squares of large images."""
-    parser.add_argument(
-        '--tile',
-        type=int,
-        metavar='PIXELS',
-        help='cut images that are larger into squares of this side, with their boxes, masks and '
-        'classes of pixels; axis-aligned boxes and masks are clipped, rotated boxes stay whole',
-    )
-    parser.add_argument(
-        '--overlap',
-        type=int,
-        help='pixels that two tiles share (default a quarter of a tile, at most 200)',
-    )
-    parser.add_argument(
-        '--min_area_inside',
-        type=float,
-        default=0.7,
-        help='objects are in a tile that holds at least this part of their area (default '
-        '0.7), crowds in each that holds some of them',
-    )
-    parser.add_argument(
-        '--empty_tiles',
-        choices=('keep', 'drop'),
-        default='keep',
-        help='drop: tiles without an object or a pixel of a class are left out, of which training '
-        'has too many where objects are few; keep them for an evaluation (default)',
-    )
-
-
-def _add_image_rules(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say how images and the borders of boxes are read."""
-    parser.add_argument(
-        '--outside',
-        choices=('clip', 'error'),
-        default='clip',
-        help='boxes that reach outside of their image by more than a pixel; clip: they are cut at '
-        'its border, and counted (default); error: see --on_error',
-    )
-    parser.add_argument(
-        '--bits',
-        type=int,
-        choices=range(8, 17),
-        metavar='8..16',
-        help='of the values in images of 16 bits a channel: 12 where a camera or microscope gives '
-        '0 to 4095 (default: all 16)',
-    )
-    parser.add_argument(
-        '--keep_bits',
-        action='store_true',
-        help='leave PNGs of 16 bits a channel as they are, for readers with image_bits',
-    )
-    parser.add_argument(
-        '--additional_channels',
-        action='append',
-        metavar='FOLDER',
-        help='gray images with the stems of --images: a channel beside the colors; given once for '
-        'each channel, for readers with num_additional_channels',
-    )
-    parser.add_argument(
-        '--exif',
-        choices=('apply', 'ignore'),
-        default='apply',
-        help='apply: turn images as their EXIF orientation says, so that they stand as people see '
-        'them (default); ignore: keep them as they are stored, which annotations may refer to',
-    )
-
-
-def _add_outputs(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of the output."""
-    parser.add_argument(
-        '--label_map', required=True, help='read when it exists, written when it does not'
-    )
-    parser.add_argument(
-        '--output_prefix', required=True, help='DIR/train gives DIR/train-00000-of-00004.tfrecord'
-    )
-    parser.add_argument('--num_shards', type=int, default=4, help='how many files (default 4)')
-    parser.add_argument(
-        '--split',
-        type=_split,
-        metavar='train:0.8,val:0.2',
-        help='names of parts, and how much of the images each gets: DIR/ as --output_prefix gives '
-        'DIR/train-*.tfrecord and DIR/val-*.tfrecord; folders: in each class',
-    )
-    parser.add_argument(
-        '--group',
-        default='',
-        metavar='auto|REGEX',
-        help='images of one group go to one part of --split: auto: copies and frames, by the ends '
-        'of their names; REGEX: images whose paths below their common folder have the same match '
-        '(or first group of it)',
-    )
-    parser.add_argument(
-        '--seed', type=int, default=0, help='of the split and of the order (default 0)'
-    )
-    parser.add_argument(
-        '--num_workers',
-        type=int,
-        default=1,
-        help='processes; each needs some seconds to start (default 1: threads of this one)',
-    )
-    parser.add_argument(
-        '--runner',
-        help='convert as an Apache Beam pipeline, on this runner: DirectRunner, FlinkRunner, '
-        'DataflowRunner, SparkRunner .. (default: in this process, without Beam)',
-    )
-    parser.add_argument(
-        '--runner_options',
-        metavar="'--region=.. --direct_num_workers=2'",
-        help='flags of the runner, in quotes',
-    )
-    parser.add_argument(
-        '--on_error',
-        choices=('fail', 'skip'),
-        default='fail',
-        help='what images, and objects in them, with something wrong do: list all and write '
-        'nothing (default), or list all and write the others',
-    )
+def _settings(name: str) -> Dict[str, Any]:
+    """Return the arguments of `add_argument` for a flag."""
+    row = _table()[name]
+    names = {'formats': ', '.join(_formats(name)), 'ignored': ', '.join(ignored_regions.NAMES)}
+    settings: Dict[str, Any] = {key: row[key] for key in ('dest', 'metavar') if key in row}
+    settings['help'] = ' '.join(row['help'].split()).format(**names)
+    if row.get('type') in _ACTIONS:
+        return {**settings, 'action': _ACTIONS[row['type']]}
+    parse = _PARSERS[row['type']] if 'type' in row else str
+    settings.update(type=parse, required=row.getboolean('required', False))
+    if 'default' in row:
+        settings['default'] = parse(row['default'])
+    if name == 'from':
+        settings['choices'] = list(sources.SOURCES)
+    elif 'choices' in row:
+        settings['choices'] = [parse(each) for each in row['choices'].split()]
+    return settings
 
 
 def _mask_values(text: str) -> Dict[int, str]:
@@ -335,6 +139,19 @@ def _split(text: str) -> List[Tuple[str, float]]:
     if not all(share > 0 for share in shares) or not math.isclose(sum(shares), 1.0, abs_tol=1e-6):
         raise argparse.ArgumentTypeError(f'{text!r} adds up to {sum(shares):g}; {expected}')
     return parts
+
+
+_ACTIONS = {'switch': 'store_true', 'list': 'append'}
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
+    'int': int,
+    'float': float,
+    'mask_values': _mask_values,
+    'mask_colors': _mask_colors,
+    'ignore_label': _ignore_label,
+    'split': _split,
+}
+# Formats whose objects have masks.
+WITH_MASKS = _formats('no_masks')
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> None:
@@ -426,11 +243,11 @@ def open_source(flags: argparse.Namespace) -> sources.Source:
         errors.UserError: a flag of the format is missing, its value is not valid, or the format
             does not read a flag.
     """
-    for name in _changed(flags, _FORMATS_OF_FLAGS):
-        if flags.format not in _FORMATS_OF_FLAGS[name]:
+    for name in _changed(flags, filter(_formats, _table().sections())):
+        if flags.format not in _formats(name):
             raise errors.UserError(
                 f'--{name} is not read by --from={flags.format}; it is of '
-                f'{errors.shortened([f"--from={each}" for each in _FORMATS_OF_FLAGS[name]])}.'
+                f'{errors.shortened([f"--from={each}" for each in _formats(name)])}.'
             )
     if flags.class_masks and (flags.format not in _DRAWN or flags.boxes == 'rotated'):
         got = '--boxes=rotated' if flags.format in _DRAWN else f'--from={flags.format}'
