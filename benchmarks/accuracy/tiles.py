@@ -1,10 +1,10 @@
 """Accuracy on large images: by tiles, and resized to an input of as many pixels.
 
-    python -m benchmarks.accuracy.tiles --work=FOLDER [--steps=500] [--seed=1]
+    python -m benchmarks.accuracy.tiles --work=FOLDER [--steps=600] [--seed=1]
 
-Canvases of 3 x 3 micrographs of ../shared/data/nuclei, mirrored and rotated at random. Those of
+Canvases of 2 x 2 micrographs of ../shared/data/nuclei, mirrored and rotated at random. Those of
 training and of evaluation have different micrographs. Two detectors of one architecture learn from
-them, for as many steps of as many pixels: 8 tiles of 192 x 192, or 2 canvases at 384 x 384. The
+them, for as many steps of as many pixels: 16 tiles of 128 x 128, or 4 canvases at 256 x 256. The
 metric is Pascal's: COCO's counts the best 100 detections of an image, however large it is.
 """
 
@@ -20,16 +20,16 @@ from benchmarks import measuring
 from benchmarks.accuracy import runs
 
 METRIC = 'PascalBoxes_Precision/mAP@0.5IOU'
-_SIDE, _ROWS = 256, 3  # pixels of a micrograph, to which larger ones are cut, and rows of a canvas
-_CANVASES = {'train': 30, 'val': 6}
+_SIDE, _ROWS = 256, 2  # pixels of a micrograph, to which larger ones are cut, and rows of a canvas
+_CANVASES = {'train': 40, 'val': 10}
 _HEAD = ('trained on', 'evaluated on', METRIC)
 _BASE = os.path.join(measuring.ROOT, 'model_fns', 'datasets', 'demo_detection.config')
 _CONFIG = """
 model {{ ssd {{
   num_classes: 1
   image_resizer {{ fixed_shape_resizer {{ height: {side} width: {side} }} }}
-  feature_extractor {{ fpn {{ min_level: 2 additional_layer_depth: 48 }} }}
-  box_predictor {{ weight_shared_convolutional_box_predictor {{ depth: 48 }} }}
+  feature_extractor {{ fpn {{ min_level: 2 additional_layer_depth: 32 }} }}
+  box_predictor {{ weight_shared_convolutional_box_predictor {{ depth: 32 }} }}
   anchor_generator {{ multiscale_anchor_generator {{ min_level: 2 }} }}
   post_processing {{ batch_non_max_suppression {{
     max_detections_per_class: 1000 max_total_detections: 1000
@@ -59,8 +59,8 @@ eval_input_reader {{
 }}
 export_config {{ best {{ metric: "PascalBoxes_Precision/mAP@0.5IOU" }} final {{ enabled: false }} }}
 """
-_TILES = {'side': 192, 'batch_size': 8, 'most': 100, 'tiles': 'tiles { size: 192 overlap: 48 }'}
-_RESIZED = {'side': 384, 'batch_size': 2, 'most': 500, 'tiles': ''}
+_TILES = {'side': 128, 'batch_size': 16, 'most': 100, 'tiles': 'tiles { size: 128 overlap: 32 }'}
+_RESIZED = {'side': 256, 'batch_size': 4, 'most': 400, 'tiles': ''}
 _FIELD = 'model.ssd.image_resizer.fixed_shape_resizer'
 
 
@@ -91,7 +91,7 @@ def read_squares(folder: str, random: np.random.Generator) -> Iterator[Tuple[Any
 
 
 def draw_canvas(squares: Iterator[Tuple[Any, Any]]) -> Tuple[Any, Any]:
-    """Return pixels, uint8 [768, 768, 3], and ids of objects, uint16 [768, 768]."""
+    """Return pixels, uint8 [512, 512, 3], and ids of objects, uint16 [512, 512]."""
     side = _ROWS * _SIDE
     canvas, ids = np.zeros([side, side, 3], np.uint8), np.zeros([side, side], np.uint16)
     for top in range(0, side, _SIDE):
@@ -126,11 +126,11 @@ def measure(work: str, steps: int, seed: int) -> List[Sequence[str]]:
     whole = [f'--set={_FIELD}.{field}={_ROWS * _SIDE}' for field in ('height', 'width')]
     evaluations = {
         'tiles': {
-            'tiles of 192 x 192': ['--tile=192', '--overlap=48'],
-            'canvases resized to 192 x 192, the input of a tile': [],
-            'canvases as they are, 768 x 768': whole,
+            'tiles of 128 x 128': ['--tile=128', '--overlap=32'],
+            'canvases resized to 128 x 128, the input of a tile': [],
+            'canvases as they are, 512 x 512': whole,
         },
-        'resized canvases': {'canvases resized to 384 x 384': []},
+        'resized canvases': {'canvases resized to 256 x 256': []},
     }
     rows = []
     for (name, each), settings in zip(evaluations.items(), (_TILES, _RESIZED)):
@@ -148,7 +148,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--work', required=True, help='folder of the canvases and the runs')
-    parser.add_argument('--steps', type=int, default=500, help='of each training')
+    parser.add_argument('--steps', type=int, default=600, help='of each training')
     parser.add_argument('--seed', type=int, default=1, help='of the trainings')
     flags = parser.parse_args(arguments)
     work = os.path.abspath(flags.work)

@@ -53,7 +53,7 @@ def test_both_detectors_are_models_that_there_are(settings, tmp_path, monkeypatc
     assert sorted(os.listdir(tmp_path / 'train' / 'objects')) == ['00.png', '01.png']
     text = tiles._CONFIG.format(**settings, work=tmp_path, steps=7, seed=2)
     config = config_lib.load_pipeline_config(tiles._BASE, overrides=[text])
-    assert config.train_config.batch_size * settings['side'] ** 2 == 8 * 192**2
+    assert config.train_config.batch_size * settings['side'] ** 2 == 16 * 128**2
     assert build_task(config)
 
 
@@ -72,13 +72,13 @@ def test_each_row_is_an_evaluation_of_a_last_checkpoint(tmp_path, monkeypatch):
     assert [row[-1] for row in rows] == ['0.200', '0.300', '0.400', '0.600']
     folders = [pathlib.Path(flags[0]).name for flags in commands]
     assert folders == ['tiles-7-2'] * 4 + ['resized-7-2'] * 2
-    assert commands[1][1:] == ['--mode=evaluate', '--tile=192', '--overlap=48']
+    assert commands[1][1:] == ['--mode=evaluate', '--tile=128', '--overlap=32']
     assert commands[2][1:] == commands[5][1:] == ['--mode=evaluate']
     configs = [
         text_format.Parse(flags[2].partition('=')[2], pipeline_pb2.TrainEvalPipelineConfig())
         for flags in (commands[0], commands[4])
     ]
-    assert [config.train_input_reader.tiles.size for config in configs] == [192, 0]
+    assert [config.train_input_reader.tiles.size for config in configs] == [128, 0]
 
 
 def test_without_images_it_ends_with_a_sentence(tmp_path, monkeypatch):
