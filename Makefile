@@ -8,9 +8,9 @@
 # Each command takes PYTHON=python3.11 for another Python, and VENV=.venv-2.15 for another folder
 # than .venv: below Python 3.12 that has TensorFlow 2.15, from 3.12 on the newest.
 #
-# make test-other  runs the tests of the engine, of whole runs, of exports and of some networks on
-#              the other TensorFlow, if a Python for it is here: where .venv has 2.15 on the newest,
-#              in .venv-newest, else on 2.15, in .venv-2.15
+# make test-other  runs the tests of what meets TensorFlow (loops, checkpoints, exports, a run of
+#              each task, recorded networks) on the other TensorFlow, if a Python for it is here:
+#              where .venv has 2.15 on the newest, in .venv-newest, else on 2.15, in .venv-2.15
 # make lint     looks for faults of style; make types checks types, with the exceptions that
 #              pyproject.toml lists; make format formats
 # make test-numerics  runs the tests of what networks compute with kernels that make test does not
@@ -45,20 +45,23 @@ IMAGE ?= vision-model-fns
 DEVICE ?= cpu
 REFERENCE_PYTHONS := 3.11 3.10 3.9
 NEWEST_PYTHONS := 3.13 3.12
-# Where TensorFlow is met: the engine, whole runs of each task, and a network of each kind that was
-# recorded. The layers of all others are built by the same calls: `make test VENV=.venv-newest`.
-LANE_TESTS := tests/test_*.py tests/estimator_lib tests/protos tests/vision_extras/beam \
+# Where TensorFlow is met: checkpoints, both loops, exports and Estimators of the engine, one whole
+# run of each task, a file of each format, and networks that were recorded. What is built of them by
+# the same calls is left out: `make test VENV=.venv-newest` runs it too.
+LANE_TESTS := tests/test_processes.py tests/test_run_train_eval.py tests/protos \
+  tests/estimator_lib/test_*.py tests/estimator_lib/data/test_image_decoding.py \
+  tests/estimator_lib/data/test_inputs.py tests/estimator_lib/evaluation/test_evaluation_session.py \
+  $(addprefix tests/estimator_lib/,checkpoints distribution export function_loop hooks) \
+  $(addprefix tests/estimator_lib/,optimization slim_compat tf_estimator) \
   tests/system/test_estimator_api.py tests/system/test_exports_travel.py \
   tests/system/test_files_for_devices.py tests/system/test_loops.py \
-  tests/system/test_onnx_of_tasks.py tests/system/test_program_of_docs.py \
-  tests/system/test_resume.py tests/system/test_run_train_eval_*.py \
+  tests/system/test_onnx_of_tasks.py::test_a_detector_with_its_suppression \
+  tests/system/test_program_of_docs.py tests/system/test_resume.py \
+  tests/system/test_run_train_eval_center_net.py tests/system/test_run_train_eval_detection.py \
+  tests/system/test_run_train_eval_segmentation.py tests/system/test_run_train_eval_two_stage.py \
   tests/system/test_two_tensorflows.py tests/model_fns/*/test_deployable.py \
-  tests/model_fns/backbones/test_published_networks.py tests/model_fns/backbones/test_resnet_v1.py \
-  tests/model_fns/detection/architectures/test_ssd.py \
-  tests/model_fns/detection/architectures/test_recorded_objects.py \
-  tests/model_fns/detection/architectures/center_net/test_model.py \
-  tests/model_fns/detection/architectures/faster_rcnn/test_model.py \
-  tests/model_fns/segmentation/test_recorded.py
+  tests/model_fns/backbones/test_resnet_v1.py tests/model_fns/segmentation/test_recorded.py \
+  tests/model_fns/detection/architectures/test_recorded_objects.py tests/vision_extras/beam
 # What no kernel changes is left out: names and shapes, boxes, refusals, and what surrounds a run.
 NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fns/tf2_api \
   tests/model_fns/detection/architectures tests/model_fns/detection/networks \
