@@ -129,13 +129,14 @@ def test_flags_that_this_program_has_too_are_its_own():
 
 @pytest.mark.parametrize('program', sorted(LEGACY))
 def test_every_flag_of_the_program_is_answered(program, capsys):
-    for name in sorted(set(LEGACY[program].split()) - OF_THIS_PROGRAM_TOO):
-        with pytest.raises(SystemExit) as ending:
-            run_train_eval.main(['run_train_eval.py', f'--{name}=7'])
-        said = capsys.readouterr().err.splitlines()
-        assert ending.value.code == 2, name
-        assert said[0] == 'error: flags of another program; expected instead:', name
-        assert len(said) == 2 and said[1].startswith(f'  --{name}=7: '), name
+    flags = [f'--{name}=7' for name in sorted({*LEGACY[program].split()} - OF_THIS_PROGRAM_TOO)]
+    with pytest.raises(SystemExit) as ending:
+        run_train_eval.main(['run_train_eval.py', *flags])
+    first, *answers = capsys.readouterr().err.splitlines()
+    assert ending.value.code == 2
+    assert first == 'error: flags of another program; expected instead:'
+    assert [line.partition(': ')[0] for line in answers] == [f'  {flag}' for flag in flags]
+    assert all(line.partition(': ')[2] for line in answers)
 
 
 @pytest.mark.parametrize('is_read', [False, True])
