@@ -34,180 +34,117 @@ def configured_rates(text, steps, num_steps=0):
         return [session.run(rate, {step: value}) for value in steps]
 
 
-def check(schedule, expected, **kwargs):
-    """Compare a config's schedule with rates by step."""
-    steps = sorted(expected)
-    actual = rates_of(schedule, steps, **kwargs)
-    np.testing.assert_allclose(actual, [expected[step] for step in steps], rtol=1e-6)
-
-
-def test_constant():
-    check(learning_rates.constant, {0: 0.25, 10: 0.25}, learning_rate=0.25)
-
-
-def test_exponential_staircase():
-    check(
-        learning_rates.exponential_decay,
+DECAY = {'decay_steps': 10, 'decay_factor': 0.5}
+EXPONENTIAL = {'initial_learning_rate': 0.8, **DECAY}
+BURN_IN = {**EXPONENTIAL, 'burnin_learning_rate': 0.1, 'burnin_steps': 5}
+WARMED = {'learning_rate_base': 0.8, **DECAY, 'warmup_learning_rate': 0.2, 'warmup_steps': 4}
+COSINE = {'learning_rate_base': 0.3, 'warmup_learning_rate': 0.1, 'warmup_steps': 4}
+exponential, exponential_with_warmup, manual_step, cosine = (
+    learning_rates.exponential_decay,
+    learning_rates.exponential_decay_with_warmup,
+    learning_rates.manual_step,
+    learning_rates.cosine_decay,
+)
+# Schedule, its arguments, and rates by step.
+CASES = {
+    'constant': (learning_rates.constant, {'learning_rate': 0.25}, {0: 0.25, 10: 0.25}),
+    'staircase': (
+        exponential,
+        EXPONENTIAL,
         {0: 0.8, 9: 0.8, 10: 0.4, 11: 0.4, 19: 0.4, 20: 0.2, 30: 0.1},
-        initial_learning_rate=0.8,
-        decay_steps=10,
-        decay_factor=0.5,
-    )
-
-
-def test_exponential_smooth():
-    check(
-        learning_rates.exponential_decay,
+    ),
+    'smooth': (
+        exponential,
+        {**EXPONENTIAL, 'staircase': False},
         {0: 0.8, 5: 0.8 / math.sqrt(2), 10: 0.4},
-        initial_learning_rate=0.8,
-        decay_steps=10,
-        decay_factor=0.5,
-        staircase=False,
-    )
-
-
-def test_exponential_decay_counts_from_the_end_of_burnin():
-    check(
-        learning_rates.exponential_decay,
+    ),
+    'the decay counts from the end of the burn-in': (
+        exponential,
+        BURN_IN,
         {0: 0.1, 4: 0.1, 5: 0.8, 14: 0.8, 15: 0.4, 24: 0.4, 25: 0.2},
-        initial_learning_rate=0.8,
-        decay_steps=10,
-        decay_factor=0.5,
-        burnin_learning_rate=0.1,
-        burnin_steps=5,
-    )
-
-
-def test_burnin_rate_zero_is_the_initial_rate():
-    check(
-        learning_rates.exponential_decay,
+    ),
+    'a burn-in rate of 0 is the initial rate': (
+        exponential,
+        {**EXPONENTIAL, 'burnin_steps': 5},
         {0: 0.8, 4: 0.8, 14: 0.8, 15: 0.4},
-        initial_learning_rate=0.8,
-        decay_steps=10,
-        decay_factor=0.5,
-        burnin_steps=5,
-    )
-
-
-def test_minimum_bounds_decay_and_burnin():
-    check(
-        learning_rates.exponential_decay,
+    ),
+    'a minimum bounds decay and burn-in': (
+        exponential,
+        {**BURN_IN, 'min_learning_rate': 0.3},
         {0: 0.3, 4: 0.3, 5: 0.8, 15: 0.4, 25: 0.3, 1000: 0.3},
-        initial_learning_rate=0.8,
-        decay_steps=10,
-        decay_factor=0.5,
-        burnin_learning_rate=0.1,
-        burnin_steps=5,
-        min_learning_rate=0.3,
-    )
-
-
-def test_exponential_with_warmup():
-    check(
-        learning_rates.exponential_decay_with_warmup,
+    ),
+    'exponential with warm-up': (
+        exponential_with_warmup,
+        {**WARMED, 'min_learning_rate': 0.15},
         {0: 0.2, 1: 0.35, 3: 0.65, 4: 0.8, 13: 0.8, 14: 0.4, 24: 0.2, 34: 0.15, 1000: 0.15},
-        learning_rate_base=0.8,
-        decay_steps=10,
-        decay_factor=0.5,
-        warmup_learning_rate=0.2,
-        warmup_steps=4,
-        min_learning_rate=0.15,
-    )
-
-
-def test_minimum_bounds_the_warmup():
-    check(
-        learning_rates.exponential_decay_with_warmup,
+    ),
+    'a minimum bounds the warm-up': (
+        exponential_with_warmup,
+        {**WARMED, 'min_learning_rate': 0.3},
         {0: 0.3, 1: 0.35, 4: 0.8},
-        learning_rate_base=0.8,
-        decay_steps=10,
-        decay_factor=0.5,
-        warmup_learning_rate=0.2,
-        warmup_steps=4,
-        min_learning_rate=0.3,
-    )
-
-
-def test_manual_step_has_the_new_rate_at_the_boundary():
-    check(
-        learning_rates.manual_step,
+    ),
+    'manual steps have the new rate at the boundary': (
+        manual_step,
+        {'boundaries': [5, 10], 'rates': [0.1, 0.01, 0.001]},
         {0: 0.1, 4: 0.1, 5: 0.01, 9: 0.01, 10: 0.001, 1000: 0.001},
-        boundaries=[5, 10],
-        rates=[0.1, 0.01, 0.001],
-    )
+    ),
+    'the warm-up of manual steps goes to the second rate': (
+        manual_step,
+        {'boundaries': [4, 10], 'rates': [0.1, 0.5, 0.05], 'warmup': True},
+        {0: 0.1, 1: 0.2, 3: 0.4, 4: 0.5, 9: 0.5, 10: 0.05},
+    ),
+    'cosine with warm-up and hold': (
+        cosine,
+        {**COSINE, 'total_steps': 10, 'hold_base_rate_steps': 2},
+        # In the decay 0.15 (1 + cos(x)) of a quarter, half and three quarters of pi.
+        {0: 0.1, 2: 0.2, 4: 0.3, 6: 0.3, 7: 0.25606602, 8: 0.15, 9: 0.043933983, 10: 0, 1000: 0},
+    ),
+    'cosine alone': (
+        cosine,
+        {'learning_rate_base': 0.3, 'total_steps': 4},
+        {0: 0.3, 1: 0.15 * (1 + math.sqrt(0.5)), 2: 0.15, 4: 0.0, 5: 0.0},
+    ),
+    # Without room for the decay it is finite.
+    'cosine of warm-up alone': (
+        cosine,
+        {**COSINE, 'total_steps': 4},
+        {0: 0.1, 2: 0.2, 4: 0.3, 5: 0.0},
+    ),
+    'cosine that ends within its hold': (
+        cosine,
+        {**COSINE, 'total_steps': 4, 'hold_base_rate_steps': 3},
+        {0: 0.1, 2: 0.2, 4: 0.3, 5: 0.0},
+    ),
+    'polynomial': (
+        learning_rates.polynomial_decay,
+        {'initial_learning_rate': 1.1, 'end_learning_rate': 0.1, 'decay_steps': 4, 'power': 2.0},
+        {0: 1.1, 1: 0.1 + 0.5625, 2: 0.35, 4: 0.1, 5: 0.1, 1000: 0.1},
+    ),
+    # Steps that a float32 does not distinguish.
+    'manual steps beyond 2^24': (
+        manual_step,
+        {'boundaries': [2**24 + 1], 'rates': [0.1, 0.2]},
+        {2**24: 0.1, 2**24 + 1: 0.2},
+    ),
+    'exponential beyond 2^24': (
+        exponential,
+        {'initial_learning_rate': 1.0, 'decay_steps': 2**24 + 1, 'decay_factor': 0.5},
+        {2**24: 1.0, 2**24 + 1: 0.5},
+    ),
+}
+
+
+@pytest.mark.parametrize('case', CASES)
+def test_rates_by_step(case):
+    schedule, arguments, expected = CASES[case]
+    rates = rates_of(schedule, list(expected), **arguments)
+    np.testing.assert_allclose(rates, list(expected.values()), rtol=1e-6)
 
 
 @pytest.mark.parametrize('warmup', ['', 'warmup: true'])
 def test_manual_step_without_steps_is_a_constant(warmup):
     text = f'manual_step_learning_rate {{ initial_learning_rate: 0.25 {warmup} }}'
     np.testing.assert_array_equal(configured_rates(text, [0, 1, 10**6]), [0.25] * 3)
-
-
-def test_manual_step_warmup_goes_to_the_second_rate():
-    check(
-        learning_rates.manual_step,
-        {0: 0.1, 1: 0.2, 3: 0.4, 4: 0.5, 9: 0.5, 10: 0.05},
-        boundaries=[4, 10],
-        rates=[0.1, 0.5, 0.05],
-        warmup=True,
-    )
-
-
-def test_cosine_with_warmup_and_hold():
-    check(
-        learning_rates.cosine_decay,
-        {
-            0: 0.1,
-            2: 0.2,
-            4: 0.3,
-            5: 0.3,
-            6: 0.3,
-            7: 0.15 * (1 + math.cos(math.pi / 4)),
-            8: 0.15,
-            9: 0.15 * (1 + math.cos(math.pi * 3 / 4)),
-            10: 0.0,
-            11: 0.0,
-            1000: 0.0,
-        },
-        learning_rate_base=0.3,
-        total_steps=10,
-        warmup_learning_rate=0.1,
-        warmup_steps=4,
-        hold_base_rate_steps=2,
-    )
-
-
-def test_cosine_alone():
-    check(
-        learning_rates.cosine_decay,
-        {0: 0.3, 1: 0.15 * (1 + math.sqrt(0.5)), 2: 0.15, 4: 0.0, 5: 0.0},
-        learning_rate_base=0.3,
-        total_steps=4,
-    )
-
-
-@pytest.mark.parametrize('hold', [0, 3])
-def test_cosine_without_room_for_decay_is_finite(hold):
-    check(
-        learning_rates.cosine_decay,
-        {0: 0.1, 2: 0.2, 4: 0.3, 5: 0.0},
-        learning_rate_base=0.3,
-        total_steps=4,
-        warmup_learning_rate=0.1,
-        warmup_steps=4,
-        hold_base_rate_steps=hold,
-    )
-
-
-def test_polynomial():
-    check(
-        learning_rates.polynomial_decay,
-        {0: 1.1, 1: 0.1 + 0.5625, 2: 0.35, 4: 0.1, 5: 0.1, 1000: 0.1},
-        initial_learning_rate=1.1,
-        end_learning_rate=0.1,
-        decay_steps=4,
-        power=2.0,
-    )
 
 
 def test_polynomial_length_defaults_to_the_run():
@@ -238,23 +175,6 @@ def test_rates_of_several_steps():
     np.testing.assert_allclose(learning_rates.compute_rates(config, [0, 5, 10], 10), [1, 0.5, 0])
     constant = optimizer_pb2.LearningRate(constant_learning_rate={'learning_rate': 0.25})
     assert learning_rates.compute_rates(constant, [0, 9], 10).tolist() == [0.25, 0.25]
-
-
-def test_steps_beyond_float_precision_switch_exactly():
-    first = 2**24 + 1
-    check(
-        learning_rates.manual_step,
-        {first - 1: 0.1, first: 0.2},
-        boundaries=[first],
-        rates=[0.1, 0.2],
-    )
-    check(
-        learning_rates.exponential_decay,
-        {first - 1: 1.0, first: 0.5},
-        initial_learning_rate=1.0,
-        decay_steps=first,
-        decay_factor=0.5,
-    )
 
 
 @settings(max_examples=20, deadline=None)
