@@ -11,19 +11,6 @@ from protos import input_reader_pb2, reader_paths
 _USUAL_BITS = 8
 
 
-def labeled_problems(config: PipelineConfig, needed: str) -> Iterator[Problem]:
-    """Yield a problem for each reader that names the classes that were looked for.
-
-    Args:
-        config: the pipeline config.
-        needed: what the model would need for it.
-    """
-    for reader in reader_checks.list_readers(config):
-        if any(reader.message.labeled_classes):
-            text = f'the classes exclude each other in the loss of the model; expected {needed}.'
-            yield reader.problem('labeled_classes', text)
-
-
 def _channels(config: PipelineConfig) -> Iterator[Problem]:
     """Check the channels of the readers."""
     readers = reader_checks.list_readers(config)

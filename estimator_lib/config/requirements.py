@@ -259,9 +259,9 @@ def _is_true(
     if condition.values:
         given = value if schema.is_repeated(field) else [value]
         return any(schema.value_text(field, each) in condition.values for each in given)
-    if schema.is_message(field) and not schema.is_repeated(field):
-        return owner.HasField(name)
-    return bool(value)
+    if schema.is_repeated(field):
+        return any(each != '' for each in value)
+    return owner.HasField(name) if schema.is_message(field) else bool(value)
 
 
 def _number(bound: str, message: message_lib.Message, config: message_lib.Message) -> float:

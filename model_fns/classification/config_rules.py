@@ -36,12 +36,6 @@ def _class_weights(config: PipelineConfig) -> Iterator[Problem]:
         )
 
 
-def _labeled(config: PipelineConfig) -> Iterator[Problem]:
-    """Check that labels do not exclude each other where not all classes were looked for."""
-    if not config.model.classification.multi_label:
-        yield from config_rules.labeled_problems(config, 'model.classification.multi_label: true')
-
-
 def _views(config: PipelineConfig) -> Iterator[Problem]:
     """Check the scales of test-time augmentation against the network."""
     model, evaluation = config.model.classification, config.eval_config
@@ -67,7 +61,7 @@ def _gray(config: PipelineConfig) -> Iterator[Problem]:
 RULES = config_rules.CHANNELS + ConfigRules(
     models=frozenset({'classification'}),
     checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-    problems=(_backbone, _class_weights, _labeled, _views, _gray),
+    problems=(_backbone, _class_weights, _views, _gray),
 )
 
 

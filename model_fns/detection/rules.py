@@ -15,7 +15,7 @@ from model_fns.detection.architectures.center_net import keypoint_search
 from model_fns.detection.architectures.faster_rcnn import extractors
 from model_fns.detection.config_rules import center_net as center_net_checks
 from model_fns.detection.config_rules import two_stage as two_stage_checks
-from model_fns.detection.config_rules.checks import check_labeled, check_ssd, size_problems
+from model_fns.detection.config_rules.checks import check_ssd, size_problems
 from model_fns.detection.config_rules.kinds import CENTER_NET, SINGLE_SHOT, TWO_STAGE, is_rotated
 from model_fns.detection.networks.feature_extractors import bifpn, efficientnet, extractor
 from protos import center_net_pb2, hyperparams_pb2, model_pb2
@@ -97,7 +97,7 @@ _COMMON = config_rules.CHANNELS + ConfigRules(
         'max_number_of_boxes': 'train_config.max_number_of_boxes',
     },
     checkpoint_types={'classification': detector.CHECKPOINT_TYPES},
-    problems=(_names, check_labeled, check_instance_readers),
+    problems=(_names, check_instance_readers),
 )
 _SINGLE_SHOT = SINGLE_SHOT + ConfigRules(problems=(check_ssd, _sides)) + _COMMON
 _TWO_STAGE = (

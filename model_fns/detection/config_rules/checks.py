@@ -7,7 +7,6 @@ from typing import Any, Iterable, Iterator, Mapping, Union
 from estimator_lib.config import message_checks
 from estimator_lib.config.rules import PipelineConfig, Problem
 from estimator_lib.config.section import Section
-from model_fns import config_rules
 from model_fns.detection.config_rules.kinds import SINGLE_SHOT
 from protos import (
     anchors_pb2,
@@ -34,14 +33,6 @@ _CODE_SIZES: Mapping[str, int] = {
     'square_box_coder': 3,
     'rotated_box_coder': 5,
 }
-# Losses with a part of its own for each class.
-_SIGMOIDS = (
-    'weighted_sigmoid',
-    'weighted_sigmoid_focal',
-    'bootstrapped_sigmoid',
-    'quality_focal',
-)
-_SIGMOID_NAMES = ', '.join(_SIGMOIDS)
 # Steps after which a decay of 0.9997 has forgotten nearly all of its initial value.
 SLOW_STATISTICS = 10_000
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
@@ -65,22 +56,6 @@ def check_part(section: Section[Any], further: Iterable[Problem] = ()) -> None:
         errors.ConfigError: there are problems; the message lists all.
     """
     message_checks.check_message(SINGLE_SHOT, section, further)
-
-
-def check_labeled(config: PipelineConfig) -> Iterator[Problem]:
-    """Check that the loss has a part for each class where not all classes were looked for."""
-    if _is_softmax(config) and not config.model.HasField('center_net'):
-        yield from config_rules.labeled_problems(
-            config, f'one of {_SIGMOID_NAMES} as its classification_loss'
-        )
-
-
-def _is_softmax(config: PipelineConfig) -> bool:
-    """Check whether the loss of classes is a softmax, which is the default of two stages."""
-    two_stage = config.model.faster_rcnn.second_stage_classification_loss
-    single_shot = config.model.ssd.loss.classification_loss
-    kinds = (loss.WhichOneof('classification_loss') for loss in (two_stage, single_shot))
-    return all(kind not in _SIGMOIDS for kind in kinds)
 
 
 def is_short(config: train_pb2.TrainConfig) -> bool:
