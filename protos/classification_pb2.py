@@ -16,7 +16,7 @@ from protos import backbone_pb2 as protos_dot_backbone__pb2
 from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/classification.proto\x12\x17vision_model_fns.protos\x1a\x15protos/backbone.proto\x1a\x12protos/rules.proto\"\xb9\x04\n\x0e\x43lassification\x12#\n\x0bnum_classes\x18\x01 \x01(\rB\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00$tI\x12\x33\n\x08\x62\x61\x63kbone\x18\x02 \x01(\x0b\x32!.vision_model_fns.protos.Backbone\x12\'\n\x0cimage_height\x18\x03 \x01(\r:\x01\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00@\x1c\x46\x12&\n\x0bimage_width\x18\x04 \x01(\r:\x01\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00@\x1c\x46\x12\x15\n\rpreprocessing\x18\x05 \x01(\t\x12\x1c\n\ruse_grayscale\x18\x06 \x01(\x08:\x05\x66\x61lse\x12(\n\rlabels_offset\x18\x07 \x01(\x05:\x01\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00$tI\x12*\n\x0flabel_smoothing\x18\x08 \x01(\x02:\x01\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00%\x00\x00\x80?\x12)\n\x11\x64ropout_keep_prob\x18\t \x01(\x02\x42\x0e\x92\xf6\x18\n\x15\x00\x00\x80?\x1d\x00\x00\x00\x00\x12-\n\x15\x61uxiliary_loss_weight\x18\n \x01(\x02:\x03\x30.4B\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12$\n\x15slow_color_distortion\x18\x0b \x01(\x08:\x05\x66\x61lse\x12\x36\n\x04loss\x18\xe8\x07 \x01(\x0b\x32\'.vision_model_fns.protos.ClassifierLoss\x12\x1c\n\rmirror_images\x18\xe9\x07 \x01(\x08:\x04true\x12\x1b\n\x0bmulti_label\x18\xea\x07 \x01(\x08:\x05\x66\x61lse\"U\n\x0e\x43lassifierLoss\x12 \n\rclass_weights\x18\x01 \x03(\x02\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12!\n\x0b\x66ocal_gamma\x18\x02 \x01(\x02:\x01\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bprotos/classification.proto\x12\x17vision_model_fns.protos\x1a\x15protos/backbone.proto\x1a\x12protos/rules.proto\"\xfb\x05\n\x0e\x43lassification\x12#\n\x0bnum_classes\x18\x01 \x01(\rB\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00$tI\x12\x33\n\x08\x62\x61\x63kbone\x18\x02 \x01(\x0b\x32!.vision_model_fns.protos.Backbone\x12\'\n\x0cimage_height\x18\x03 \x01(\r:\x01\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00@\x1c\x46\x12&\n\x0bimage_width\x18\x04 \x01(\r:\x01\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00@\x1c\x46\x12\x15\n\rpreprocessing\x18\x05 \x01(\t\x12\x1c\n\ruse_grayscale\x18\x06 \x01(\x08:\x05\x66\x61lse\x12(\n\rlabels_offset\x18\x07 \x01(\x05:\x01\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00$tI\x12*\n\x0flabel_smoothing\x18\x08 \x01(\x02:\x01\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00%\x00\x00\x80?\x12)\n\x11\x64ropout_keep_prob\x18\t \x01(\x02\x42\x0e\x92\xf6\x18\n\x15\x00\x00\x80?\x1d\x00\x00\x00\x00\x12-\n\x15\x61uxiliary_loss_weight\x18\n \x01(\x02:\x03\x30.4B\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12$\n\x15slow_color_distortion\x18\x0b \x01(\x08:\x05\x66\x61lse\x12\x36\n\x04loss\x18\xe8\x07 \x01(\x0b\x32\'.vision_model_fns.protos.ClassifierLoss\x12\x1c\n\rmirror_images\x18\xe9\x07 \x01(\x08:\x04true\x12\x1b\n\x0bmulti_label\x18\xea\x07 \x01(\x08:\x05\x66\x61lse:\xbf\x01\x92\xf6\x18\xba\x01\n\x12loss.class_weights\nDloss.class_weights < num_classes or loss.class_weights > num_classes\x12\x12loss.class_weights\"J{loss.class_weights}; expected {num_classes}, one for each class, or none.\"U\n\x0e\x43lassifierLoss\x12 \n\rclass_weights\x18\x01 \x03(\x02\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12!\n\x0b\x66ocal_gamma\x18\x02 \x01(\x02:\x01\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,12 +37,14 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_CLASSIFICATION'].fields_by_name['dropout_keep_prob']._serialized_options = b'\222\366\030\n\025\000\000\200?\035\000\000\000\000'
   _globals['_CLASSIFICATION'].fields_by_name['auxiliary_loss_weight']._options = None
   _globals['_CLASSIFICATION'].fields_by_name['auxiliary_loss_weight']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
+  _globals['_CLASSIFICATION']._options = None
+  _globals['_CLASSIFICATION']._serialized_options = b'\222\366\030\272\001\n\022loss.class_weights\nDloss.class_weights < num_classes or loss.class_weights > num_classes\022\022loss.class_weights\"J{loss.class_weights}; expected {num_classes}, one for each class, or none.'
   _globals['_CLASSIFIERLOSS'].fields_by_name['class_weights']._options = None
   _globals['_CLASSIFIERLOSS'].fields_by_name['class_weights']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
   _globals['_CLASSIFIERLOSS'].fields_by_name['focal_gamma']._options = None
   _globals['_CLASSIFIERLOSS'].fields_by_name['focal_gamma']._serialized_options = b'\222\366\030\005\r\000\000\000\000'
   _globals['_CLASSIFICATION']._serialized_start=100
-  _globals['_CLASSIFICATION']._serialized_end=669
-  _globals['_CLASSIFIERLOSS']._serialized_start=671
-  _globals['_CLASSIFIERLOSS']._serialized_end=756
+  _globals['_CLASSIFICATION']._serialized_end=863
+  _globals['_CLASSIFIERLOSS']._serialized_start=865
+  _globals['_CLASSIFIERLOSS']._serialized_end=950
 # @@protoc_insertion_point(module_scope)

@@ -167,6 +167,8 @@ def _places(
     There is one for each entry of a list.
     """
     first, _, rest = path.partition('.')
+    if first not in part.message.DESCRIPTOR.fields_by_name:
+        first = part.message.WhichOneof(first)
     field = part.message.DESCRIPTOR.fields_by_name[first]
     if not rules.is_supported(field):
         return

@@ -26,16 +26,6 @@ def _backbone(config: PipelineConfig) -> Iterator[Problem]:
         yield from find_build_problems(families.get, model.preprocessing, field)
 
 
-def _class_weights(config: PipelineConfig) -> Iterator[Problem]:
-    model = config.model.classification
-    count = len(model.loss.class_weights)
-    if count not in (0, model.num_classes):
-        yield Problem(
-            'model.classification.loss.class_weights',
-            f'has {count} weights; expected {model.num_classes}, one for each class, or none.',
-        )
-
-
 def _views(config: PipelineConfig) -> Iterator[Problem]:
     """Check the scales of test-time augmentation against the network."""
     model, evaluation = config.model.classification, config.eval_config
@@ -61,7 +51,7 @@ def _gray(config: PipelineConfig) -> Iterator[Problem]:
 RULES = config_rules.CHANNELS + ConfigRules(
     models=frozenset({'classification'}),
     checkpoint_types={'a checkpoint of the same model': tuple(checkpoint_scopes.PREFIXES)},
-    problems=(_backbone, _class_weights, _views, _gray),
+    problems=(_backbone, _views, _gray),
 )
 
 

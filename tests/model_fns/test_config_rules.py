@@ -108,8 +108,10 @@ def messages():
 
 
 def placed(message, path):
-    """Return the field at a path of a message, through the entries of lists."""
+    """Return the field or oneof at a path of a message, through the entries of lists."""
     first, _, rest = path.partition('.')
+    if not rest and first in message.oneofs_by_name:
+        return message.oneofs_by_name[first]
     field = message.fields_by_name[first]
     return placed(field.message_type, rest) if rest else field
 

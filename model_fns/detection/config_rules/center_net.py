@@ -10,12 +10,10 @@ from estimator_lib.config.rules import PipelineConfig, Problem
 from estimator_lib.config.section import Section
 from model_fns.detection.config_rules import checks
 from model_fns.detection.config_rules.kinds import CENTER_NET
-from protos import center_net_pb2, losses_pb2
+from protos import center_net_pb2
 
 _Config = center_net_pb2.CenterNet
 
-# Localization losses for predictions at single cells.
-_OF_CELLS = ('l1_localization_loss', 'weighted_smooth_l1')
 _DECAY = 'feature_extractor.batch_norm_decay'
 
 
@@ -28,12 +26,12 @@ def check(section: Section[_Config]) -> None:
     Raises:
         errors.ConfigError: there are problems; the message lists all.
     """
-    message_checks.check_message(CENTER_NET, section, _problems(section))
+    message_checks.check_message(CENTER_NET, section, _keypoints(section))
 
 
 def check_center_net(pipeline: PipelineConfig) -> Iterator[Problem]:
     """Check `model.center_net` beyond single fields."""
-    yield from _problems(Section(pipeline).child('model.center_net'))
+    yield from _keypoints(Section(pipeline).child('model.center_net'))
 
 
 def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
@@ -49,17 +47,6 @@ def find_warnings(pipeline: PipelineConfig) -> Iterator[str]:
             f'them: a run of {training.num_steps} steps from scratch needs a smaller one, '
             '0.97 say.'
         )
-
-
-def _problems(section: Section[_Config]) -> Iterator[Problem]:
-    yield from _check_cell_loss(section.child('object_detection_task.localization_loss'))
-    yield from _keypoints(section)
-
-
-def _check_cell_loss(section: Section[losses_pb2.LocalizationLoss]) -> Iterator[Problem]:
-    kind = section.message.WhichOneof('localization_loss')
-    if kind is not None and kind not in _OF_CELLS:
-        yield section.problem(kind, f'not for single cells; expected {" or ".join(_OF_CELLS)}.')
 
 
 def _keypoints(section: Section[_Config]) -> Iterator[Problem]:
@@ -83,7 +70,6 @@ def _keypoints(section: Section[_Config]) -> Iterator[Problem]:
                     'keypoint_label_to_std', f'{name}: {value:g}; expected more than 0.'
                 )
         loss = task.child('loss')
-        yield from _check_cell_loss(loss.child('localization_loss'))
         for field, _ in loss.message.ListFields():
             if field.name not in ('localization_loss', 'classification_loss'):
                 yield loss.problem(field.name, 'it is of anchors, and there are none here.')

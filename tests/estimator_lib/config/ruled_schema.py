@@ -18,6 +18,8 @@ message_type {
       of: ["nets.wide", "nets.odd"] ignored: "without a {net.part.layer} part" }
     [vision_model_fns.protos.conflict] {
       when: "sequences" of: "nets.deep" doubt: "{sequences} sequences." }
+    [vision_model_fns.protos.conflict] {
+      when: ["sequences", "net.part.layer: sparse"] at: "net.part.layer" problem: "too thin." }
   }
   field { name: "net" number: 1 type: TYPE_MESSAGE label: LABEL_OPTIONAL
           type_name: ".vision_model_fns.protos.RuledNet" }

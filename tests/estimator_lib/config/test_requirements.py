@@ -93,6 +93,12 @@ def test_conflicts_of_fields():
     assert not list(requirements.conflicts(NO_TASK, part, part.message))
 
 
+def test_a_oneof_stands_for_its_member():
+    whole = ruled_schema.parse('sequences: true net { part { sparse: true } }')
+    (found,) = requirements.conflicts(NO_TASK, Section(whole), whole)
+    assert str(found) == 'net.part.sparse: too thin.'
+
+
 def test_conflicts_that_are_no_problems():
     text = 'nets { wide: true } nets {} nets { odd: true deep: false } net { part { dense: true } }'
     assert list(requirements.doubts(NO_TASK, ruled_schema.parse(text))) == []

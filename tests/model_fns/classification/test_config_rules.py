@@ -54,7 +54,7 @@ def test_python_is_told_what_the_front_door_is_told(rest, problem):
         ("backbone { name: 'lenet' } label_smoothing: 1", 'label_smoothing: 1; expected at least'),
         (
             "backbone { name: 'lenet' } loss { class_weights: [1, 2, 3] }",
-            'loss.class_weights: has 3 weights; expected 2, one for each class',
+            'loss.class_weights: 3 values; expected 2, one for each class',
         ),
         ("backbone { name: 'lenet' } loss { focal_gamma: -1 }", 'loss.focal_gamma: -1; expected'),
     ],
