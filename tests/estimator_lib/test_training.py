@@ -206,11 +206,6 @@ def log(caplog):
     return caplog
 
 
-def test_each_checkpoint_is_evaluated_once(config, tmp_path, log):
-    training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
-    assert evaluated_steps(log) == [2, 4, 6]
-
-
 def test_evaluations_are_throttled_but_for_the_last(config, tmp_path, log):
     config.eval_config.schedule.throttle_steps = 5
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
@@ -238,7 +233,7 @@ def test_training_ends_when_evaluations_get_no_better(config, tmp_path, log):
     assert [start['status'] for start in read_starts(tmp_path / 'run')] == ['finished']
 
 
-@pytest.mark.parametrize('metric', ['error', 'loss', 'Loss/squared'])
+@pytest.mark.parametrize('metric', ['error', 'Loss/squared'])
 def test_a_loss_that_falls_does_not_stop_training(config, tmp_path, metric):
     stopping = config.train_config.early_stopping
     stopping.metric, stopping.patience_evaluations = metric, 1
@@ -453,8 +448,7 @@ def test_training_computes_in_bfloat16_and_evaluation_does_not(config, monkeypat
         assert (options.auto_mixed_precision_onednn_bfloat16 == options.ON) is trains
 
 
-@pytest.mark.parametrize('policy', ['SKIP_STEP', 'WARN'])
-@pytest.mark.parametrize('mode', ['AUTO', 'CLONES'])
+@pytest.mark.parametrize(('mode', 'policy'), [('AUTO', 'SKIP_STEP'), ('CLONES', 'WARN')])
 def test_a_step_that_is_not_finite_is_left_out_and_counted(config, tmp_path, log, policy, mode):
     path = config.train_input_reader.tf_record_input_reader.input_path[0]
     line_task.write_points(path, (1.0, 2.0, 3.0, float('nan')))
@@ -498,8 +492,7 @@ class Averaging(Line):
         return super().predict(features, mode, labels)
 
 
-@pytest.mark.parametrize('nan_first', [False, True])
-@pytest.mark.parametrize('policy', ['SKIP_STEP', 'WARN'])
+@pytest.mark.parametrize(('policy', 'nan_first'), [('SKIP_STEP', False), ('WARN', True)])
 def test_replicas_of_a_strategy_leave_out_a_step_together(config, tmp_path, policy, nan_first):
     path = config.train_input_reader.tf_record_input_reader.input_path[0]
     broken = (float('nan'), 3.0) if nan_first else (3.0, float('nan'))

@@ -62,7 +62,7 @@ def long_runs(pattern, two_patterns):
     return {name: (one, one.read(20)) for name, one in made.items()}
 
 
-@hypothesis.settings(max_examples=30, deadline=None)
+@hypothesis.settings(max_examples=12, deadline=None)
 @hypothesis.given(
     kind=st.sampled_from(['shuffled', 'in order', 'cached', 'by weight', 'by count', 'one of 3']),
     stop=st.integers(1, 19),

@@ -88,7 +88,7 @@ def test_augmentation_follows_with_the_seed_of_the_example(pattern, long_run):
     np.testing.assert_array_equal(long_run[1].positions, plain.positions)
 
 
-@pytest.mark.parametrize('stop', [1, 4, 5, 6, 11])
+@pytest.mark.parametrize('stop', [1, 5, 11])
 def test_a_resumed_run_mixes_the_same_examples(long_run, stop):
     one, whole = long_run
     rest = one.read(12 - stop, whole.positions[stop - 1])

@@ -47,13 +47,13 @@ def test_each_batch_is_shared_out_and_reading_goes_on(count, pattern):
         assert {len(part.ids[step]) for part in parts} == {BATCH // count}
         together = [example for part in parts for example in examples(part, step)]
         assert sorted(together) == sorted(examples(whole, step))
-    for step in (0, 3, 4, 7):
+    for step in (3, 7):  # in the first epoch, and behind it
         starts = [part.positions[step] for part in parts]
         again = shares(reader, count, STEPS - step - 1, starts)
         assert [part.ids for part in again] == [part.ids[step + 1 :] for part in parts]
 
 
-@pytest.mark.parametrize('steps', [1, 4, 7])
+@pytest.mark.parametrize('steps', [1, 7])
 def test_another_number_of_processes_goes_on(steps, pattern, tmp_path):
     """One process, two, three, and one: each step has the examples that one would have."""
     reader = cases.reader_of(pattern)
