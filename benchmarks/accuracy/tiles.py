@@ -1,6 +1,6 @@
 """Accuracy on large images: by tiles, and resized to an input of as many pixels.
 
-    python -m benchmarks.accuracy.tiles --work=FOLDER [--steps=600] [--seed=1]
+    python -m benchmarks.accuracy.tiles --work=FOLDER [--steps=500] [--seed=1]
 
 Canvases of 2 x 2 micrographs of ../shared/data/nuclei, mirrored and rotated at random. Those of
 training and of evaluation have different micrographs. Two detectors of one architecture learn from
@@ -43,7 +43,7 @@ train_config {{
   }} }} }}
 }}
 train_input_reader {{
-  label_map_path: "{work}/label_map.pbtxt" max_number_of_boxes: {most} cache: MEMORY {tiles}
+  label_map_path: "{work}/label_map.pbtxt" max_number_of_boxes: {most} cache: RECORDS {tiles}
   instance_input_reader {{
     image_path: "{work}/train/images" annotation_path: "{work}/train/objects"
     class_name: "nucleus"
@@ -148,7 +148,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--work', required=True, help='folder of the canvases and the runs')
-    parser.add_argument('--steps', type=int, default=600, help='of each training')
+    parser.add_argument('--steps', type=int, default=500, help='of each training')
     parser.add_argument('--seed', type=int, default=1, help='of the trainings')
     flags = parser.parse_args(arguments)
     work = os.path.abspath(flags.work)
