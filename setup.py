@@ -96,7 +96,7 @@ setup(
             'datasets/*.config',
             'datasets/convert/*.ini',
         ],
-        'vision_extras': ['py.typed'],
+        'vision_extras': ['py.typed', 'recover/published/*.config'],
         'protos': ['py.typed', '*.proto', '*.pyi'],
     },
     install_requires=[

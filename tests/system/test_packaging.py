@@ -63,6 +63,9 @@ def test_all_that_runs_is_in_it(installed):
             assert (installed / path.relative_to(ROOT)).is_file(), path
     for path in (ROOT / 'configs').glob('*.config'):
         assert (installed / 'model_fns' / 'configs' / path.name).read_text() == path.read_text()
+    published = pathlib.Path('vision_extras', 'recover', 'published')
+    held = [{path.name for path in (each / published).iterdir()} for each in (installed, ROOT)]
+    assert held[0] == held[1] and 'ssd.config' in held[0]
     # The wheel's own list: a test that ran before may have left bytecode in the folder.
     (wheel,) = installed.parent.glob('*.whl')
     with zipfile.ZipFile(wheel) as archive:

@@ -1,21 +1,24 @@
 """Configs that recoveries begin with: those of the package, with a short fine-tuning.
 
 What an artifact does not tell (losses, initial values, regularization) is that of a model of its
-kind in the package.
+kind in the package. What only a graph tells is, for a checkpoint, that of the configs in the folder
+`published`.
 """
 
 from __future__ import annotations
 
+import pathlib
 from typing import Collection
 
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from model_fns.cli import builtin_configs
-from protos import pipeline_pb2
+from protos import model_pb2, pipeline_pb2
 
 CHECKPOINT = 'model.ckpt-0'  # beside a recovered config
 BATCH_NORM_DECAY = 0.97
+_PUBLISHED_FOLDER = pathlib.Path(__file__).parent / 'published'
 # What models were published with, for comments; too slow for a few steps.
 PUBLISHED = {
     'decay': 'published: 0.997 to 0.9997',
@@ -50,9 +53,8 @@ def load(name: str, checkpoint_type: str) -> pipeline_pb2.TrainEvalPipelineConfi
         checkpoint_type: what the recovered checkpoint restores in the training: `classification`,
             `detection` or `segmentation`.
     """
-    text = builtin_configs.builtin_configs()[name].read_text(encoding='utf-8')
-    parsed = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
-    config = pipeline_pb2.TrainEvalPipelineConfig(model=parsed.model)
+    model = _read_model(builtin_configs.builtin_configs()[name])
+    config = pipeline_pb2.TrainEvalPipelineConfig(model=model)
     text_format.Parse(_FINE_TUNING, config.train_config)
     config.train_config.fine_tune_checkpoint = CHECKPOINT
     config.train_config.fine_tune_checkpoint_type = checkpoint_type
@@ -63,6 +65,20 @@ def load(name: str, checkpoint_type: str) -> pipeline_pb2.TrainEvalPipelineConfi
         path = f'PATH_TO_BE_CONFIGURED/{part}.record'
         reader.tf_record_input_reader.input_path.append(path)
     return config
+
+
+def published(name: str) -> model_pb2.DetectionModel:
+    """Return what a checkpoint of a kind of model does not tell.
+
+    Args:
+        name: of a file in the folder `published`, without its ending.
+    """
+    return _read_model(_PUBLISHED_FOLDER / f'{name}.config')
+
+
+def _read_model(path: pathlib.Path) -> model_pb2.DetectionModel:
+    text = path.read_text(encoding='utf-8')
+    return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()).model
 
 
 def keep(message: Message, names: Collection[str] = ()) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import functools
 from typing import Dict, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
 from model_fns.backbones import registry
 from model_fns.classification import deployable, preprocessing
-from vision_extras.recover import bases, multipliers
-from vision_extras.recover import kernels as kernels_lib
+from vision_extras.recover import bases, networks
 from vision_extras.recover.artifacts import reading, running
 from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
 from vision_extras.recover.artifacts.reading import Artifact
 from vision_extras.recover.facts import Proposal, Refusal
-from vision_extras.recover.kernels import Kernels
+from vision_extras.recover.kernels import Kernels, NetworkKernels, build_kernels
 
 _WHERE = 'model.classification'
 _AUXILIARY = '/AuxLogits/'
@@ -43,30 +43,28 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     ]
     if not candidates:
         return None
-    tried: Dict[str, multipliers.Match] = {}
-    counts: Dict[str, int] = {}
+    scopes = collections.Counter(name.partition('/')[0] for name in found)
+    scope = max((network.scope for network in candidates), key=lambda one: scopes[one])
+    candidates = [network for network in candidates if network.scope == scope]
+    found = {name: shape for name, shape in found.items() if name.startswith(f'{scope}/')}
+    heads = {part for network in candidates for part in network.logits_scopes}
+    widths = [shape[-1] for name, shape in found.items() if any(part in name for part in heads)]
+    classes = widths[-1] if widths else 2
     channels = 1 if any(map(_is_gray, found.items())) else 0
-    for network in candidates:
-        inside = {
-            name: value for name, value in found.items() if name.startswith(f'{network.scope}/')
-        }
-        counts[network.name] = _num_classes(network, inside)
-        match = _match(network, inside, counts[network.name], channels)
-        if match is not None:
-            tried[network.name] = match
-        if match is not None and not match.differences:
-            break
-    best = min(tried, key=lambda name: len(tried[name].differences), default=None)
-    if best is None or tried[best].differences:
-        raise Refusal(
-            'its kernels are of no known classifier',
-            {name: match.differences for name, match in tried.items()},
-        )
-    network = registry.get_network(best)
-    proposal = _describe(network, tried[best].factor, counts[best])
+    builds = [
+        (network.name, functools.partial(_build, network, classes, channels))
+        for network in candidates
+    ]
+    index, match = networks.choose(
+        found,
+        builds,
+        'its kernels are of no known classifier',
+        lambda name: not any(part in name for part in heads),
+    )
+    network = candidates[index]
+    proposal = _describe(network, match.factor, classes)
     if channels and network.image_channels == 3:
-        where, evidence = f'{_WHERE}.use_grayscale', 'the first kernel has one input'
-        proposal.config.model.classification.use_grayscale = proposal.learn(where, True, evidence)
+        proposal.set(f'{_WHERE}.use_grayscale', True, 'the first kernel has one input')
     if artifact.graph is not None:
         _merge_further_layer(artifact.graph, kernels, network, proposal)
         _read_graph(artifact, artifact.graph, network, proposal)
@@ -78,60 +76,40 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     return proposal
 
 
-def _num_classes(network: registry.Network, found: Dict[str, Tuple[int, ...]]) -> int:
-    widths = [
-        shape[-1]
-        for name, shape in found.items()
-        if any(scope in name for scope in network.logits_scopes)
-    ]
-    return widths[-1] if widths else 2
-
-
 def _is_gray(kernel: Tuple[str, Tuple[int, ...]]) -> bool:
     """Check whether a kernel is that of a first layer of gray images."""
     name, shape = kernel
     return name.endswith('/weights') and len(shape) == 4 and shape[0] > 1 and shape[2] == 1
 
 
-def _match(
-    network: registry.Network, found: Dict[str, Tuple[int, ...]], num_classes: int, channels: int
-) -> Optional[multipliers.Match]:
-    def build(factor: float) -> Optional[kernels_lib.NetworkKernels]:
-        if factor != 1.0 and 'depth_multiplier' not in network.honors:
-            return None
-        options = registry.Options(depth_multiplier=factor)
-        size = [1, network.image_size, network.image_size, channels or network.image_channels]
-        try:
-            return kernels_lib.build_kernels(
-                lambda: [
-                    network.build(  # type: ignore[misc]  # classifiers have it
-                        tf.zeros(size), num_classes, network.style(False, options), options
-                    )[registry.LOGITS]
-                ]
-            )
-        except (errors.ConfigError, ValueError):
-            return None
-
-    return multipliers.search(
-        found,
-        build,
-        lambda name: not any(scope in name for scope in network.logits_scopes),
+def _build(
+    network: registry.Network, num_classes: int, channels: int, factor: float
+) -> Optional[NetworkKernels]:
+    if factor != 1.0 and 'depth_multiplier' not in network.honors:
+        return None
+    options = registry.Options(depth_multiplier=factor)
+    size = [1, network.image_size, network.image_size, channels or network.image_channels]
+    return build_kernels(
+        lambda: [
+            network.build(  # type: ignore[misc]  # classifiers have it
+                tf.zeros(size), num_classes, network.style(False, options), options
+            )[registry.LOGITS]
+        ]
     )
 
 
 def _describe(network: registry.Network, factor: float, num_classes: int) -> Proposal:
     config = bases.load('signs_mobilenet_v1', 'classification')
-    bases.keep(config.model.classification)
-    proposal = Proposal(config, network.name)
-    model, evidence = config.model.classification, 'names and shapes of all kernels'
-    model.num_classes = proposal.learn(f'{_WHERE}.num_classes', num_classes, evidence)
-    model.backbone.name = proposal.learn(f'{_WHERE}.backbone.name', network.name, evidence)
-    if 'depth_multiplier' in network.honors:
-        where = f'{_WHERE}.backbone.depth_multiplier'
-        model.backbone.depth_multiplier = proposal.learn(where, factor, evidence)
+    model = config.model.classification
+    bases.keep(model)
     model.backbone.batch_norm_decay = bases.BATCH_NORM_DECAY
     model.image_height = model.image_width = network.image_size
     model.preprocessing = network.preprocessing
+    proposal, evidence = Proposal(config, network.name), 'names and shapes of all kernels'
+    proposal.set(f'{_WHERE}.num_classes', num_classes, evidence)
+    proposal.set(f'{_WHERE}.backbone.name', network.name, evidence)
+    if 'depth_multiplier' in network.honors:
+        proposal.set(f'{_WHERE}.backbone.depth_multiplier', factor, evidence)
     return proposal
 
 
@@ -157,9 +135,8 @@ def _merge_further_layer(
         for layer in (logits, last)
     ]
     kernels.arrays[f'{scope}/biases'] = (biases[0] @ weights + biases[1]).astype(np.float32)
-    model = proposal.config.model.classification
-    where, evidence = f'{_WHERE}.num_classes', f'layer {last.name}, multiplied with {name}'
-    model.num_classes = proposal.learn(where, last.weights.shape[-1], evidence)
+    evidence = f'layer {last.name}, multiplied with {name}'
+    proposal.set(f'{_WHERE}.num_classes', last.weights.shape[-1], evidence)
 
 
 def _read_graph(
@@ -186,9 +163,8 @@ def _read_graph(
             )
     offset = _labels_offset(graph)
     if offset is not None:
-        model.labels_offset = offset
         evidence = 'added to the index of the largest logit'
-        proposal.learn(f'{_WHERE}.labels_offset', offset, evidence)
+        proposal.set(f'{_WHERE}.labels_offset', offset, evidence)
 
 
 def _find_size(
@@ -265,11 +241,10 @@ def _read_preprocessing(
         raise Refusal('its network has no input of images that could be computed')
     image = runner.test_image((90, 130))
     value = runner.run({'input': tensor}, image)['input']
-    model = proposal.config.model.classification
     sizes = [f'{each.shape[-3]}x{each.shape[-2]}' for each in (image, value)]
     evidence = f'an image of {sizes[0]} becomes {sizes[1]}'
-    model.image_height = proposal.learn(f'{_WHERE}.image_height', value.shape[1], evidence)
-    model.image_width = proposal.learn(f'{_WHERE}.image_width', value.shape[2], evidence)
+    proposal.set(f'{_WHERE}.image_height', value.shape[1], evidence)
+    proposal.set(f'{_WHERE}.image_width', value.shape[2], evidence)
     gray = value.shape[-1] == 1
     resizes, tolerance = artifact.kind != reading.TFLITE_FILE, _TOLERANCE
     if not resizes:
@@ -278,7 +253,7 @@ def _read_preprocessing(
         proposal.shared_input = tensor
         proposal.unknown.append('Its input has one size, so it does not tell how images become it.')
     if gray and network.image_channels == 3:
-        model.use_grayscale = proposal.learn(f'{_WHERE}.use_grayscale', True, 'one channel')
+        proposal.set(f'{_WHERE}.use_grayscale', True, 'one channel')
     for name in (network.preprocessing, *preprocessing.FAMILIES):
         family = preprocessing.get_family(name, use_grayscale=gray)
         with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -290,7 +265,7 @@ def _read_preprocessing(
             computed = session.run(inputs)
         if np.abs(computed - value[0]).max() < tolerance:
             evidence = 'the network gets the same input for an image'
-            model.preprocessing = proposal.learn(f'{_WHERE}.preprocessing', name, evidence)
+            proposal.set(f'{_WHERE}.preprocessing', name, evidence)
             return
     raise Refusal('it prepares images as no known preprocessing does')
 

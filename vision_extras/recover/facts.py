@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 import numpy as np
+from google.protobuf.message import Message
 
-from estimator_lib.config.section import Section
+from estimator_lib.config.schema import is_repeated
 from protos import pipeline_pb2
 
 View = Callable[[np.ndarray], np.ndarray]
@@ -74,9 +76,48 @@ class Proposal:
         self.facts.append(Fact(path, str(value), evidence))
         return value
 
-    def set(self, section: Section[Any], field: str, value: Any, evidence: str) -> None:
-        """Set a field of the config, and add a fact."""
-        setattr(section.message, field, self.learn(section.at(field), value, evidence))
+    def at(self, path: str) -> Any:
+        """Return the message of the config at a path."""
+        return operator.attrgetter(path)(self.config)
+
+    def set(self, path: str, value: Any, evidence: str) -> None:
+        """Set a field of the config, and add a fact.
+
+        Args:
+            path: of the field; a list replaces a repeated one, a message one of its kind, and a
+                name stands for a value of an enum. Numbers have 6 significant digits.
+            value: of the field.
+            evidence: what in the artifact tells it.
+        """
+        section, _, name = path.rpartition('.')
+        message = self.at(section)
+        field = message.DESCRIPTOR.fields_by_name[name]
+        shown = value
+        if is_repeated(field):
+            shown = [_short(each) for each in value]
+            message.ClearField(name)
+            getattr(message, name).extend(shown)
+        elif field.message_type is not None:
+            getattr(message, name).CopyFrom(value)
+            shown = ' '.join(str(value).split())
+        elif field.enum_type is not None:
+            values = field.enum_type.values_by_name
+            number = values[value].number if isinstance(value, str) else value
+            setattr(message, name, number)
+            shown = field.enum_type.values_by_number[number].name
+        else:
+            shown = _short(value)
+            setattr(message, name, shown)
+        self.learn(path, shown, evidence)
+
+    def merge(self, path: str, part: Message, evidence: str) -> None:
+        """Set the fields of a message of the config that a part of it has; each is a fact."""
+        for field, value in part.ListFields():
+            inside = f'{path}.{field.name}'
+            if field.message_type is not None and not is_repeated(field):
+                self.merge(inside, value, evidence)
+            else:
+                self.set(inside, value, evidence)
 
     def knows(self, path: str) -> bool:
         """Check whether a fact covers a field of the config."""
@@ -94,3 +135,8 @@ class Refusal(Exception):
     def __init__(self, reason: str, differences: Mapping[str, List[str]] = {}):
         super().__init__(reason)
         self.differences = dict(differences)
+
+
+def _short(value: Any) -> Any:
+    """Return a number of floating point with 6 significant digits; others as they are."""
+    return float(f'{value:.6g}') if isinstance(value, (float, np.floating)) else value

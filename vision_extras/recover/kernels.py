@@ -9,9 +9,11 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
+from estimator_lib import errors
 from estimator_lib.optimization.partitioned import variable_name
-from vision_extras.recover.artifacts.graphs import SWISH, Layer
+from vision_extras.recover.artifacts.graphs import ACTIVATIONS, Layer
 from vision_extras.recover.artifacts.reading import Artifact
+from vision_extras.recover.facts import Proposal
 
 tf1 = tf.compat.v1
 
@@ -24,7 +26,6 @@ _KERNELS = {
 _OPERATIONS = re.compile(
     r'(/separable_conv2d(_\d+)?)?(/(Conv2D|depthwise|MatMul|convolution)(_\d+)?)?$'
 )
-_ACTIVATIONS = ('Relu', 'Relu6', SWISH)
 _ENDINGS = ('/weights', '/depthwise_weights', '/pointwise_weights')
 # A layer that is shared by levels of a pyramid has a batch norm for each.
 _NORMS = re.compile(r'/BatchNorm(?:/feature_(\d+))?/(gamma|beta|moving_mean|moving_variance)$')
@@ -104,10 +105,29 @@ class Kernels:
             if value.ndim >= 2 and name.endswith(_ENDINGS)
         }
 
+    def read_style(self, where: str, part: str, proposal: Proposal, before: str = '') -> None:
+        """Set the activation and the epsilon of batch norm of layers.
+
+        Args:
+            where: path of their hyperparameters in the config.
+            part: regular expression for the names of the layers.
+            proposal: changed in place.
+            before: the same of layers whose activation is before them, if those have none.
+        """
+        activation, epsilon = self.activation(part), self.epsilon(part)
+        if activation is None and before:
+            activation = self.activation_before(before)
+        if activation is not None:
+            name, evidence = ACTIVATIONS[activation], f'node type {activation}'
+            proposal.set(f'{where}.activation', name, evidence)
+        if epsilon is not None:
+            evidence = 'attribute epsilon of batch norms'
+            proposal.set(f'{where}.batch_norm.epsilon', epsilon, evidence)
+
     def activation(self, part: str) -> Optional[str]:
         """Return the op after the first layer with a part in its name that has an activation."""
         for layer in self.layers:
-            if re.search(part, layer.name) and layer.activation in _ACTIVATIONS:
+            if re.search(part, layer.name) and layer.activation in ACTIVATIONS:
                 return layer.activation
         return None
 
@@ -116,7 +136,7 @@ class Kernels:
         for layer in self.layers:
             if self.graph is not None and re.search(part, layer.name):
                 activation = self.graph.activation(self.graph.inputs(layer.name)[0])
-                if activation in _ACTIVATIONS:
+                if activation in ACTIVATIONS:
                     return activation
         return None
 
@@ -211,14 +231,20 @@ class NetworkKernels(NamedTuple):
     used: Set[str]
 
 
-def build_kernels(build: Callable[[], Sequence[tf.Tensor]]) -> NetworkKernels:
+def build_kernels(build: Callable[[], Sequence[tf.Tensor]]) -> Optional[NetworkKernels]:
     """Build a network in a graph of its own, and return its kernels.
 
     Args:
         build: builds the network; returns its outputs.
+
+    Returns:
+        The kernels; None: there is no network with these settings.
     """
     with tf.Graph().as_default():
-        used = used_variables(build())
+        try:
+            used = used_variables(build())
+        except (errors.ConfigError, ValueError):  # TensorFlow's shapes do not fit
+            return None
         shapes = {
             variable_name(variable): tuple(variable.shape.as_list())
             for variable in tf1.global_variables()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import os
 import re
 import tempfile
-from typing import Iterator, List, NamedTuple, Optional, Protocol, Sequence
+from typing import Iterator, List, NamedTuple, Sequence
 
 import tensorflow as tf
 
@@ -17,24 +16,31 @@ from estimator_lib.checkpoints import checkpoint_files, model_dirs
 from estimator_lib.export import inference_graph, serving
 from estimator_lib.export.devices import static_graph
 from model_fns import build_task
+from model_fns.backbones import registry
 from protos import export_pb2
-from vision_extras.recover import bases, files, verification
+from vision_extras.recover import bases, classification, files, segmentation, verification
 from vision_extras.recover.artifacts import reading, running
 from vision_extras.recover.artifacts.reading import Artifact
+from vision_extras.recover.detection import (
+    center_nets,
+    object_checkpoints,
+    single_shot,
+    two_stage,
+)
 from vision_extras.recover.facts import Proposal, Refusal
 from vision_extras.recover.kernels import Kernels
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
-# Modules whose `propose(artifact, kernels)` describes the model of an artifact, or returns None.
+# Modules that describe the model of an artifact, if it is one of theirs.
 _RECOGNIZERS = (
-    'vision_extras.recover.detection.object_checkpoints',
-    'vision_extras.recover.detection.center_nets',
-    'vision_extras.recover.detection.single_shot',
-    'vision_extras.recover.detection.two_stage',
-    'vision_extras.recover.segmentation',
-    'vision_extras.recover.classification',
+    object_checkpoints,
+    center_nets,
+    single_shot,
+    two_stage,
+    segmentation,
+    classification,
 )
 _QUANTIZED = (
     'FakeQuantWithMinMaxVars',
@@ -53,13 +59,6 @@ _SCOPES = (
     'BoxPredictor_0',
     'WeightSharedConvolutionalBoxPredictor',
 )
-
-
-class _Recognizer(Protocol):
-    """Module of `_RECOGNIZERS`."""
-
-    def propose(self, artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
-        """Describe the model of an artifact; None where it is none of the task."""
 
 
 class Recovered(NamedTuple):
@@ -142,8 +141,6 @@ def _explained(artifact: Artifact) -> Iterator[None]:
 
 
 def _scopes() -> Sequence[str]:
-    from model_fns.backbones import registry
-
     names = registry.network_names('detection')
     scopes = {registry.get_network(name, task='detection').scope for name in names}
     return (*_SCOPES, *sorted(scopes - {''}))
@@ -167,8 +164,7 @@ def _propose(artifact: Artifact, kernels: Kernels) -> Proposal:
             'of pixels into the first layer; expected the frozen graph or the SavedModel of the '
             'network.'
         )
-    for module in _RECOGNIZERS:
-        recognizer: _Recognizer = importlib.import_module(module)  # type: ignore[assignment]
+    for recognizer in _RECOGNIZERS:
         try:
             proposal = recognizer.propose(artifact, kernels)
         except Refusal as refusal:

@@ -9,20 +9,19 @@ from typing import Dict, List, Optional, Tuple
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib import errors
-from estimator_lib.config.section import Section
 from model_fns.backbones import registry
 from model_fns.segmentation import fields
 from model_fns.segmentation.networks import image_pyramid
 from model_fns.segmentation.networks.network import SegmentationNetwork
 from protos import segmentation_pb2
-from vision_extras.recover import bases, multipliers
-from vision_extras.recover import kernels as kernels_lib
+from vision_extras.recover import bases, networks
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
 from vision_extras.recover.artifacts.reading import Artifact
 from vision_extras.recover.facts import Proposal, Refusal
-from vision_extras.recover.kernels import Kernels
+from vision_extras.recover.kernels import Kernels, NetworkKernels, build_kernels
+
+Shapes = Dict[str, Tuple[int, ...]]
 
 _WHERE = 'model.segmentation'
 _LOGITS = 'logits/semantic/weights'
@@ -50,74 +49,56 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
     bases.keep(config.model.segmentation)
     proposal = Proposal(config, '')
     model = config.model.segmentation
-    classes = found[_LOGITS][-1]
-    model.num_classes = proposal.learn(f'{_WHERE}.num_classes', classes, f'kernel {_LOGITS}')
+    proposal.set(f'{_WHERE}.num_classes', found[_LOGITS][-1], f'kernel {_LOGITS}')
     model.logits_kernel_size = found[_LOGITS][0]
     model.backbone.batch_norm_decay = model.aspp.batch_norm_decay = bases.BATCH_NORM_DECAY
-    _read_context(model, found, proposal)
-    _read_decoder(model, artifact, found, proposal)
+    _read_context(found, proposal)
+    _read_decoder(artifact, found, proposal)
     if artifact.graph is not None:
-        _read_rates(model, artifact.graph, proposal)
+        _read_rates(artifact.graph, proposal)
     elif model.aspp.atrous_rates:
         proposal.unknown.append('A checkpoint tells no atrous rates: they are the published ones.')
-    _read_backbone(model, found, proposal)
+    _read_backbone(found, proposal)
     if artifact.graph is not None:
-        _read_graph(artifact, artifact.graph, model, proposal)
+        _read_graph(artifact, artifact.graph, proposal)
     return proposal
 
 
-def _read_context(
-    model: segmentation_pb2.Segmentation, found: Dict[str, Tuple[int, ...]], proposal: Proposal
-) -> None:
-    count = len(
-        {
-            re.sub(r'_\w+', '', name.partition('/')[0])
-            for name in found
-            if re.match(r'aspp[1-9]', name)
-        }
+def _read_context(found: Shapes, proposal: Proposal) -> None:
+    aspp = segmentation_pb2.AtrousSpatialPyramidPooling(
+        image_level_feature='image_pooling/weights' in found,
+        concat_projection='concat_projection/weights' in found,
     )
-    aspp = Section(model, _WHERE).child('aspp')
-    for field, kernel in (
-        ('image_level_feature', 'image_pooling/weights'),
-        ('concat_projection', 'concat_projection/weights'),
-    ):
-        proposal.set(aspp, field, kernel in found, _KERNELS)
+    branches = {name.partition('/')[0].partition('_')[0] for name in found}
+    count = len([name for name in branches if re.match(r'aspp[1-9]', name)])
     if count:
-        aspp.message.atrous_rates.extend(6 * (index + 1) for index in range(count))
-        is_separable = 'aspp1_depthwise/depthwise_weights' in found
-        proposal.set(aspp, 'separable_convolution', is_separable, _KERNELS)
+        aspp.separable_convolution = 'aspp1_depthwise/depthwise_weights' in found
     if 'aspp0/weights' in found:
-        evidence = 'kernel aspp0/weights'
-        proposal.set(aspp, 'num_filters', found['aspp0/weights'][-1], evidence)
+        aspp.num_filters = found['aspp0/weights'][-1]
+    proposal.merge(f'{_WHERE}.aspp', aspp, _KERNELS)
+    rates = [6 * (index + 1) for index in range(count)]
+    proposal.at(f'{_WHERE}.aspp').atrous_rates.extend(rates)
 
 
-def _read_decoder(
-    model: segmentation_pb2.Segmentation,
-    artifact: Artifact,
-    found: Dict[str, Tuple[int, ...]],
-    proposal: Proposal,
-) -> None:
+def _read_decoder(artifact: Artifact, found: Shapes, proposal: Proposal) -> None:
     matches = [match for match in map(_PROJECTION.match, found) if match]
     levels = [match.group(0) for match in sorted(matches, key=lambda one: int(one.group(1) or 0))]
     if not levels:
         return
-    decoder = Section(model, _WHERE).child('decoder')
-    strides = decoder.message.output_strides
+    decoder = segmentation_pb2.SegmentationDecoder()
+    strides, evidence = [_DECODER_STRIDE], f'kernel {levels[0]}'
     if artifact.graph is not None:
-        strides.extend(_read_strides(artifact, artifact.graph, levels))
+        strides = _read_strides(artifact, artifact.graph, levels)
         evidence = f'sizes of the inputs of {", ".join(levels)}'
-        proposal.learn(decoder.at('output_strides'), list(strides), evidence)
     elif len(levels) > 1:
         raise Refusal('a checkpoint does not tell the strides of several levels of a decoder')
-    else:
-        strides.append(_DECODER_STRIDE)
-        proposal.learn(decoder.at('output_strides'), _DECODER_STRIDE, f'kernel {levels[0]}')
-    is_separable = 'decoder/decoder_conv0_depthwise/depthwise_weights' in found
-    proposal.set(decoder, 'separable_convolution', is_separable, _KERNELS)
-    last = 'decoder/decoder_conv0_pointwise/weights'
-    width = found.get(last) or found.get('decoder/decoder_conv0/weights')
-    if width is not None:
-        proposal.set(decoder, 'num_filters', width[-1], f'kernel {last}')
+    proposal.set(f'{_WHERE}.decoder.output_strides', strides, evidence)
+    decoder.separable_convolution = 'decoder/decoder_conv0_depthwise/depthwise_weights' in found
+    names = ('decoder/decoder_conv0_pointwise/weights', 'decoder/decoder_conv0/weights')
+    widths = [found[name][-1] for name in names if name in found]
+    if widths:
+        decoder.num_filters = widths[0]
+    proposal.merge(f'{_WHERE}.decoder', decoder, _KERNELS)
 
 
 def _read_strides(artifact: Artifact, graph: Graph, levels: List[str]) -> List[int]:
@@ -145,74 +126,56 @@ def _stride(images: np.ndarray, features: np.ndarray) -> int:
     return 2 ** round(float(np.log2((height - 1) / max(rows - 1, 1))))
 
 
-def _read_rates(model: segmentation_pb2.Segmentation, graph: Graph, proposal: Proposal) -> None:
+def _read_rates(graph: Graph, proposal: Proposal) -> None:
     """Read the atrous rates of the branches of the pyramid."""
-    rates: List[int] = []
-    for index in range(len(model.aspp.atrous_rates)):
-        rate = None
-        for layer in graph.layers():
-            if re.match(rf'aspp{index + 1}(_depthwise)?/', layer.name):
-                rate = graph.rate(layer.name)
-                break
-        if rate is None:
-            return
-        rates.append(rate)
-    if rates:
-        del model.aspp.atrous_rates[:]
-        model.aspp.atrous_rates.extend(rates)
-        proposal.learn(f'{_WHERE}.aspp.atrous_rates', rates, 'dilations of the layers aspp1, ...')
+    rates = []
+    for index in range(len(proposal.at(f'{_WHERE}.aspp').atrous_rates)):
+        names = (layer.name for layer in graph.layers())
+        part = rf'aspp{index + 1}(_depthwise)?/'
+        name = next((name for name in names if re.match(part, name)), None)
+        rates.append(None if name is None else graph.rate(name))
+    if rates and None not in rates:
+        evidence = 'dilations of the layers aspp1, ...'
+        proposal.set(f'{_WHERE}.aspp.atrous_rates', rates, evidence)
 
 
-def _read_backbone(
-    model: segmentation_pb2.Segmentation, found: Dict[str, Tuple[int, ...]], proposal: Proposal
-) -> None:
-    tried: Dict[str, multipliers.Match] = {}
-    for name in registry.network_names('segmentation'):
-        scope = registry.get_network(name, task='segmentation').scope
-        if not any(each.startswith(f'{scope}/') for each in found):
-            continue
-        match = _match(model, name, found)
-        if match is not None:
-            tried[name] = match
-        if match is not None and not match.differences:
-            break
-    best = min(tried, key=lambda name: len(tried[name].differences), default=None)
-    if best is None or tried[best].differences:
-        raise Refusal(
-            'its backbone is of no known network',
-            {name: match.differences for name, match in tried.items()},
-        )
-    proposal.network = f'DeepLab on {best}'
-    backbone = Section(model, _WHERE).child('backbone')
-    proposal.set(backbone, 'name', best, _KERNELS)
-    if tried[best].factor != 1.0:
-        proposal.set(backbone, 'depth_multiplier', tried[best].factor, _KERNELS)
+def _read_backbone(found: Shapes, proposal: Proposal) -> None:
+    names = [
+        name
+        for name in registry.network_names('segmentation')
+        for scope in [registry.get_network(name, task='segmentation').scope]
+        if any(each.startswith(f'{scope}/') for each in found)
+    ]
+    index, match = networks.choose(
+        found,
+        [(name, functools.partial(_build, proposal.at(_WHERE), name)) for name in names],
+        'its backbone is of no known network',
+        lambda name: '/' in name and 'expanded' in name,
+    )
+    proposal.network = f'DeepLab on {names[index]}'
+    proposal.set(f'{_WHERE}.backbone.name', names[index], _KERNELS)
+    if match.factor != 1.0:
+        proposal.set(f'{_WHERE}.backbone.depth_multiplier', match.factor, _KERNELS)
 
 
-def _match(
-    model: segmentation_pb2.Segmentation, name: str, found: Dict[str, Tuple[int, ...]]
-) -> Optional[multipliers.Match]:
-    def build(factor: float) -> Optional[kernels_lib.NetworkKernels]:
-        trial = segmentation_pb2.Segmentation()
-        trial.CopyFrom(model)
-        trial.backbone.name = name
-        if factor != 1.0:
-            trial.backbone.depth_multiplier = factor
-        try:
-            network = SegmentationNetwork.from_config(trial, trial.num_classes)
-            size = [1, _BUILD_SIZE, _BUILD_SIZE, 3]
-            return kernels_lib.build_kernels(
-                lambda: list(network.logits(tf.zeros(size), False)[fields.SEMANTIC_HEAD].values())
-            )
-        except (errors.ConfigError, ValueError):
-            return None
+def _build(
+    model: segmentation_pb2.Segmentation, name: str, factor: float
+) -> Optional[NetworkKernels]:
+    trial = segmentation_pb2.Segmentation()
+    trial.CopyFrom(model)
+    trial.backbone.name = name
+    if factor != 1.0:
+        trial.backbone.depth_multiplier = factor
 
-    return multipliers.search(found, build, lambda name: '/' in name and 'expanded' in name)
+    def build() -> List[tf.Tensor]:
+        network = SegmentationNetwork.from_config(trial, trial.num_classes)
+        images = tf.zeros([1, _BUILD_SIZE, _BUILD_SIZE, 3])
+        return list(network.logits(images, False)[fields.SEMANTIC_HEAD].values())
+
+    return build_kernels(build)
 
 
-def _read_graph(
-    artifact: Artifact, graph: Graph, model: segmentation_pb2.Segmentation, proposal: Proposal
-) -> None:
+def _read_graph(artifact: Artifact, graph: Graph, proposal: Proposal) -> None:
     known = dict(artifact.outputs) or {
         name: f'{name}:0'
         for name in (fields.SEMANTIC_PREDICTIONS, fields.SEMANTIC_PROBABILITIES)
@@ -240,14 +203,14 @@ def _read_graph(
         proposal.outputs[fields.SEMANTIC_PROBABILITIES] = end
         proposal.theirs[fields.SEMANTIC_PROBABILITIES] = _softmax
     evidence = f'an image of {image.shape[0]}x{image.shape[1]} is padded to {height}x{width}'
-    model.crop_height = proposal.learn(f'{_WHERE}.crop_height', height, evidence)
-    model.crop_width = proposal.learn(f'{_WHERE}.crop_width', width, evidence)
+    proposal.set(f'{_WHERE}.crop_height', height, evidence)
+    proposal.set(f'{_WHERE}.crop_width', width, evidence)
     rows = values['features'].shape[1]
     stride = _stride(values['input'], values['features']) if rows > 1 else 32
-    model.backbone.output_stride = stride
     evidence = f'{height} rows of pixels become {rows} of features'
-    proposal.learn(f'{_WHERE}.backbone.output_stride', stride, evidence)
+    proposal.set(f'{_WHERE}.backbone.output_stride', stride, evidence)
     if not takes_pixels:
+        model = proposal.at(_WHERE)
         network = SegmentationNetwork.from_config(model, model.num_classes)
         proposal.prepare = functools.partial(_normalize, network)
         proposal.unknown.append(
@@ -293,4 +256,4 @@ def _layer_input(graph: Graph, start: str) -> Optional[str]:
         start: of the layer's name.
     """
     layer = next((each for each in graph.layers() if each.name.startswith(start)), None)
-    return None if layer is None else f'{graph.source(graph.inputs(layer.name)[0])}:0'
+    return None if layer is None else graph.input_tensor(layer.name)

@@ -28,7 +28,7 @@ def round_trip(tmp_path_factory):
 
 
 def test_recovered_config_equals_the_original(round_trip):
-    config, _, found = round_trip
+    config, files, found = round_trip
     model = found.model.segmentation
     assert list(model.aspp.atrous_rates) == [2, 3]
     assert list(model.decoder.output_strides) == [8, 4]
@@ -37,13 +37,6 @@ def test_recovered_config_equals_the_original(round_trip):
     expected = recovered.plain(config.model.segmentation.backbone)
     assert recovered.plain(model.backbone, ['batch_norm_decay']) == expected
     assert (model.aspp.num_filters, model.decoder.num_filters) == (24, 16)
-
-
-def test_network_without_a_decoder_is_compared_by_its_logits(tmp_path):
-    text = MODEL.replace('decoder { output_strides: [8, 4] num_filters: 16 }', '')
-    path = recovered.freeze(text, str(tmp_path), is_calm=True)[1]
-    files, found = recovered.recover(path, str(tmp_path))
-    assert not found.model.segmentation.decoder.output_strides
     assert '* semantic/merged_logits: ' in pathlib.Path(files.report).read_text(encoding='utf-8')
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import graphlib
 import math
-from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
+from typing import Sequence
 
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
@@ -105,29 +106,11 @@ def _check_constant(node: tf1.NodeDef) -> None:
 
 def _refuse_cycle(nodes: Sequence[tf1.NodeDef]) -> None:
     """Refuse a cycle that is none of a loop, which has a NextIteration."""
-    inputs: Dict[str, List[str]] = {
+    inputs = {
         node.name: [] if node.op == 'NextIteration' else list(map(freezing.node_name, node.input))
         for node in nodes
     }
-    done: Set[str] = set()
-    for root in inputs:
-        path: Dict[str, None] = {}  # of the search, in its order
-        waiting: List[Tuple[str, Iterator[Any]]] = [] if root in done else _open(root, inputs, path)
-        while waiting:
-            name, rest = waiting[-1]
-            source = next(rest, None)
-            if source is None:
-                waiting.pop()
-                path.pop(name)
-                done.add(name)
-            elif source in path:
-                raise errors.UserError(f'node {source}: its inputs lead back to itself')
-            elif source in inputs and source not in done:
-                waiting += _open(source, inputs, path)
-
-
-def _open(
-    name: str, inputs: Dict[str, List[str]], path: Dict[str, None]
-) -> List[Tuple[str, Iterator[Any]]]:
-    path[name] = None
-    return [(name, iter(inputs[name]))]
+    try:
+        graphlib.TopologicalSorter(inputs).prepare()
+    except graphlib.CycleError as error:
+        raise errors.UserError(f'node {error.args[1][0]}: its inputs lead back to itself') from None

@@ -18,10 +18,12 @@ CONVOLUTIONS = ('Conv2D', 'DepthwiseConv2dNative')
 _PRODUCTS = (*CONVOLUTIONS, 'MatMul')
 _BATCH_NORMS = ('FusedBatchNorm', 'FusedBatchNormV2', 'FusedBatchNormV3')
 _ADDITIONS = ('BiasAdd', 'Add', 'AddV2')
-_PASSED = ('Identity', 'StopGradient', 'CheckNumerics')
+PASSED = ('Identity', 'StopGradient', 'CheckNumerics')
 SWISH = 'Swish'  # x * sigmoid(x), which has no type of node
+# Activations in a config, by the type of node.
+ACTIVATIONS = {'Relu6': 'RELU_6', 'Relu': 'RELU', SWISH: 'SWISH'}
 # From a layer to the product of its swish.
-_BEFORE_SWISH = ('Mul', 'Sigmoid', 'IdentityN', *_PASSED)
+_BEFORE_SWISH = ('Mul', 'Sigmoid', 'IdentityN', *PASSED)
 # Between a depthwise convolution with a rate and what follows it.
 _RESHAPING = ('BatchToSpaceND', 'Squeeze', 'Reshape')
 _READ = re.compile(r'/read(/.*)?$')  # of the nodes that read variables of TensorFlow 1
@@ -93,6 +95,10 @@ class Graph:
             if not tensor.startswith('^')
         ]
 
+    def input_tensor(self, name: str) -> str:
+        """Return the tensor that a layer takes."""
+        return f'{self.source(self.inputs(name)[0])}:0'
+
     def consumers(self, name: str, index: Optional[int] = None) -> List[str]:
         """Return the names of the nodes that use a node, or one of its outputs."""
         names = self._consumers.get(name, [])
@@ -107,7 +113,7 @@ class Graph:
 
     def source(self, name: str) -> str:
         """Return the name of the node before the identities that end in a node."""
-        while self.nodes[name].op in _PASSED and self.inputs(name)[0] in self.nodes:
+        while self.nodes[name].op in PASSED and self.inputs(name)[0] in self.nodes:
             name = self.inputs(name)[0]
         return name
 
@@ -168,7 +174,7 @@ class Graph:
     def activation(self, name: str) -> str:
         """Return the op type of a node, or `SWISH` where it ends one."""
         # A function with its own gradient ends with an IdentityN of its results and arguments.
-        while self.nodes[name].op in (*_PASSED, 'IdentityN'):
+        while self.nodes[name].op in (*PASSED, 'IdentityN'):
             name = self.inputs(name)[0]
         terms = [self.source(each) for each in self.inputs(name)]
         if self.nodes[name].op == 'Mul' and len(terms) == 2:
@@ -264,7 +270,7 @@ class Graph:
         """Return the first consumer of a node that is no identity."""
         while self.consumers(name):
             name = self.consumers(name)[0]
-            if self.nodes[name].op not in _PASSED:
+            if self.nodes[name].op not in PASSED:
                 return name
         return None
 

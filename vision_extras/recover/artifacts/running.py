@@ -11,6 +11,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.export import freezing
 from estimator_lib.export.devices import tflite_interpreter
+from model_fns.datasets import codecs, records
 from vision_extras.recover.artifacts import reading, tflite_graphs
 from vision_extras.recover.artifacts.graphs import Graph, first_layer_input
 from vision_extras.recover.artifacts.reading import Artifact
@@ -93,10 +94,9 @@ class Runner:
                 return image
             count = shape[0] if shape else None
             return np.repeat(image[np.newaxis], count or 1, axis=0)
-        encoded = tf.image.encode_png if tf.executing_eagerly() else _encode_png
-        content = encoded(image)
-        content = content.numpy() if hasattr(content, 'numpy') else content
-        content = _example(content) if self._takes_examples else content
+        content = codecs.encode_png(image)
+        if self._takes_examples:
+            content = records.serialize({'image/encoded': content, 'image/format': b'png'})
         return content if self.input_shape == [] else [content]
 
 
@@ -179,21 +179,6 @@ def test_images(sizes: Sequence[Sequence[int]], seed: int = 0) -> Sequence[np.nd
             image[top : top + height // 3, left : left + width // 3] += random.randint(0, 40, 3)
         images.append(image.astype(np.uint8))
     return images
-
-
-def _encode_png(image: np.ndarray) -> Any:
-    with tf.Graph().as_default(), tf1.Session() as session:
-        return session.run(tf.image.encode_png(image))
-
-
-def _example(encoded: bytes) -> bytes:
-    """Return a serialized example of an image, as in the records of the published programs."""
-    values = {'image/encoded': encoded, 'image/format': b'png'}
-    feature = {
-        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-        for name, value in values.items()
-    }
-    return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
 
 
 def _known_nodes(graph_def: tf1.GraphDef) -> tf1.GraphDef:

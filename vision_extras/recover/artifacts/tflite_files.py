@@ -21,19 +21,6 @@ CUSTOM = 'CUSTOM'
 _LAYERS = ('CONV_2D', 'DEPTHWISE_CONV_2D', 'FULLY_CONNECTED')
 _INTEGERS = (np.int8, np.uint8, np.int16)
 
-# NumPy's types by the names of the schema.
-_TYPES = {
-    'FLOAT32': np.float32,
-    'FLOAT16': np.float16,
-    'FLOAT64': np.float64,
-    'INT8': np.int8,
-    'INT16': np.int16,
-    'INT32': np.int32,
-    'INT64': np.int64,
-    'UINT8': np.uint8,
-    'BOOL': np.bool_,
-}
-
 
 class Tensor(NamedTuple):
     """Tensor of a file.
@@ -166,7 +153,8 @@ def _parse_tensor(tensor: Any, buffers: Any) -> Tensor:
     from tensorflow.lite.python import schema_py_generated as schema
 
     kinds = {value: name for name, value in _enum(schema.TensorType).items()}
-    dtype = _TYPES.get(kinds.get(tensor.type, ''))
+    kind = kinds.get(tensor.type, '').lower()  # NumPy's name, but for booleans
+    dtype = np.bool_ if kind == 'bool' else getattr(np, kind, None)
     sides = () if tensor.shape is None else tensor.shape
     shape = tuple(int(side) for side in sides)
     data = buffers[tensor.buffer].data

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from estimator_lib import errors
 from estimator_lib.config.section import Section
 from model_fns.detection.boxes import anchors as anchors_lib
+from model_fns.detection.boxes import rotated
 from protos import anchors_pb2
+from vision_extras.recover import bases
+
+_Config = anchors_pb2.AnchorGenerator
+_Size = Tuple[int, int]
 
 _TOLERANCE = 2e-5  # of normalized boxes in float32
+_PIXELS_TOLERANCE = 0.01
+_BASE = 256.0  # pixels of an anchor of a grid with scale 1, as published
+_SAME_ANGLE = 1e-3  # in radians
+_ROUNDING = 1e-5  # in radians
 
 
 class Level(NamedTuple):
@@ -19,87 +29,88 @@ class Level(NamedTuple):
 
     Attributes:
         grid: (height, width) in cells.
-        sizes: float64 [n, 2], height and width of the anchors of a cell, normalized.
-        first: (y, x) of the center of the first cell.
-        stride: distance between cells, normalized.
+        sizes: float64 [n, 2], height and width of the anchors of a cell.
+        first: [2], (y, x) of the center of the first cell.
+        stride: [2], distance between cells.
     """
 
-    grid: Tuple[int, int]
+    grid: _Size
     sizes: np.ndarray
-    first: Tuple[float, float]
-    stride: Tuple[float, float]
-
-
-def split_levels(boxes: np.ndarray, counts: Sequence[int]) -> Optional[List[Level]]:
-    """Split anchors into feature maps by the order of their centers.
-
-    Args:
-        boxes: float [A, 4]: center y, center x, height, width.
-        counts: number of anchors of a cell of each map; one number for any number of maps.
-
-    Returns:
-        The levels; None where the anchors are in another order.
-    """
-    levels: List[Level] = []
-    start = 0
-    while start < len(boxes):
-        if len(counts) > 1 and len(levels) == len(counts):
-            return None
-        count = counts[min(len(levels), len(counts) - 1)]
-        centers = boxes[start::count, :2]
-        columns = _run(centers[:, 1], centers[:, 0])
-        rows = _run(centers[::columns, 0], np.zeros(len(centers[::columns])))
-        end = start + rows * columns * count
-        if end > len(boxes):
-            return None
-        stride = (
-            float(centers[columns, 0] - centers[0, 0]) if rows > 1 else 1.0,
-            float(centers[1, 1] - centers[0, 1]) if columns > 1 else 1.0,
-        )
-        first = (float(centers[0, 0]), float(centers[0, 1]))
-        sizes = boxes[start : start + count, 2:].astype(np.float64)
-        levels.append(Level((rows, columns), sizes, first, stride))
-        start = end
-    return levels
-
-
-def _run(values: np.ndarray, others: np.ndarray) -> int:
-    """Return the length of the first run of rising values, with equal other values."""
-    steps = (np.diff(values) > 1e-7) & (np.abs(np.diff(others)) < 1e-6)
-    if len(steps) > 1:  # the distance between cells is the same
-        steps[1:] &= np.abs(np.diff(np.diff(values))) < 1e-4
-    stops = np.flatnonzero(~steps)
-    return int(stops[0]) + 1 if len(stops) else len(values)
+    first: np.ndarray
+    stride: np.ndarray
 
 
 def fit(
-    boxes: np.ndarray, counts: Sequence[int], image_size: Tuple[int, int]
-) -> Optional[anchors_pb2.AnchorGenerator]:
+    boxes: np.ndarray,
+    counts: Sequence[int],
+    grids: Sequence[_Size],
+    image_size: _Size,
+    in_pixels: bool = False,
+) -> Optional[_Config]:
     """Find the config of a generator that produces anchors.
 
     Args:
-        boxes: float [A, 4], normalized: center y, center x, height, width.
-        counts: number of anchors of a cell of each map; one number for any number of maps.
+        boxes: float [A, 4]: center y, center x, height, width; normalized, or in pixels as those of
+            the first stage of two. They may be clipped to the image.
+        counts: number of anchors of a cell of each map.
+        grids: rows and columns of each map.
         image_size: (height, width) of the network's input in pixels.
+        in_pixels: True: boxes are in pixels.
 
     Returns:
         The config; None where no generator produces them.
     """
-    levels = split_levels(boxes, counts)
-    if levels is None:
+    if len(boxes) != sum(count * rows * columns for count, (rows, columns) in zip(counts, grids)):
         return None
-    # Anchors of one number a cell are usually those of a pyramid.
-    generators = [_ssd, _multiscale, _flexible]
-    if len(counts) == 1:
-        generators = [_multiscale, _ssd, _flexible]
-    for generator in generators:
-        candidate = generator(levels, image_size)
-        if candidate is not None and _produces(candidate, levels, boxes, image_size):
+    levels = _split_levels(boxes.astype(np.float64), counts, grids)
+    for candidate in _candidates(levels, image_size, in_pixels):
+        if _produces(candidate, levels, boxes, image_size, in_pixels):
             return candidate
     return None
 
 
-def modern_order(boxes: np.ndarray, counts: Sequence[int]) -> Optional[np.ndarray]:
+def _split_levels(boxes: np.ndarray, counts: Sequence[int], grids: Sequence[_Size]) -> List[Level]:
+    """Measure the anchors of each map.
+
+    Anchors may be clipped to the image, which moves the lower sides of the first boxes to its
+    border, and leaves the upper ones. So cells are measured by the upper sides of the smallest
+    anchor, and the others by the distance of their upper sides from the center of the first cell.
+    """
+    levels, start = [], 0
+    for count, (rows, columns) in zip(counts, grids):
+        end = start + rows * columns * count
+        cells = boxes[start:end].reshape(rows, columns, count, 4)
+        low, high = cells[..., :2] - cells[..., 2:] / 2, cells[..., :2] + cells[..., 2:] / 2
+        largest = cells[..., 2:].max(axis=(0, 1))  # [count, 2]
+        smallest = int(np.argmin(largest.prod(axis=1)))
+        low, first = low[:, :, smallest], high[0, 0, smallest] - largest[smallest] / 2
+        stride = np.array(
+            [
+                low[-1, 0, 0] - low[-2, 0, 0] if rows > 1 else 1.0,
+                low[0, -1, 1] - low[0, -2, 1] if columns > 1 else 1.0,
+            ]
+        )
+        levels.append(Level((rows, columns), 2 * (high[0, 0] - first), first, stride))
+        start = end
+    return levels
+
+
+def _candidates(levels: Sequence[Level], size: _Size, in_pixels: bool) -> Iterator[_Config]:
+    """Yield configs that may produce anchors."""
+    if in_pixels:
+        yield from _grid(levels[0]) if len(levels) == 1 else _multiscale(levels, (1, 1), False)
+        return
+    generators = [_ssd(levels, size), _multiscale(levels, size), _flexible(levels, size)]
+    # Anchors of one number a cell are usually those of a pyramid.
+    if len({len(level.sizes) for level in levels}) == 1:
+        generators[:2] = generators[1::-1]
+    for generator in generators:
+        yield from generator
+
+
+def modern_order(
+    boxes: np.ndarray, counts: Sequence[int], grids: Sequence[_Size]
+) -> Optional[np.ndarray]:
     """Return the indices of anchors [A] in the order of the published generator.
 
     In graphs of the oldest exporter the anchor between the scales of two maps is the second of a
@@ -107,14 +118,15 @@ def modern_order(boxes: np.ndarray, counts: Sequence[int]) -> Optional[np.ndarra
 
     Args:
         boxes: float [A, 4]: center y, center x, height, width.
-        counts: number of anchors of a cell of each map; one number for any number of maps.
+        counts: number of anchors of a cell of each map.
+        grids: rows and columns of each map.
 
     Returns:
         The indices; None where no map has such cells.
     """
     indices: List[np.ndarray] = []
     start, is_moved = 0, False
-    for level in split_levels(boxes, counts) or []:
+    for level in _split_levels(boxes.astype(np.float64), counts, grids):
         count, ratios = len(level.sizes), level.sizes[:, 1] / level.sizes[:, 0]
         places = np.arange(count)
         if count > 2 and abs(ratios[0] - ratios[1]) < 1e-3:
@@ -125,29 +137,90 @@ def modern_order(boxes: np.ndarray, counts: Sequence[int]) -> Optional[np.ndarra
     return np.concatenate([each.ravel() for each in indices]) if is_moved else None
 
 
+def fit_rotated(
+    boxes: np.ndarray, counts: Sequence[int], grids: Sequence[_Size], size: _Size
+) -> Optional[_Config]:
+    """Find the config of a generator that produces rotated anchors.
+
+    Args:
+        boxes: float64 [A, 5] in pixels, in their long edge form.
+        counts: number of anchors of a cell of each map.
+        grids: rows and columns of each map.
+        size: height and width of the network's input.
+
+    Returns:
+        The config; None where no generator produces them.
+    """
+    # The angle varies fastest.
+    same = np.abs(boxes[:, :4] - boxes[0, :4]).max(axis=1) < 1e-3
+    num_angles = int(np.argmin(same)) if not same.all() else len(boxes)
+    if any(count % num_angles for count in counts):
+        return None
+    groups = boxes.reshape([-1, num_angles, rotated.SIZE])
+    angles = groups[0, :, 4]
+    # A box that is higher than wide has its sides exchanged, and is rotated by a right angle.
+    straight = (_distance(groups[..., 4], angles) < _SAME_ANGLE).all(axis=1)
+    exchanged = (_distance(groups[..., 4], angles + math.pi / 2) < _SAME_ANGLE).all(axis=1)
+    if not (straight | exchanged).all():
+        return None
+    sides = groups[:, 0, 2:4]
+    sides = np.where(straight[:, np.newaxis], sides, sides[:, ::-1])
+    normalized = np.concatenate([groups[:, 0, :2], sides], axis=1) / np.tile(size, 2)
+    config = fit(normalized, [count // num_angles for count in counts], grids, size)
+    if config is not None:
+        kind = config.WhichOneof('anchor_generator_oneof') or ''
+        getattr(config, kind).angles.extend(map(_plain_angle, angles))
+    return config
+
+
 def _produces(
-    config: anchors_pb2.AnchorGenerator,
+    config: _Config,
     levels: Sequence[Level],
     boxes: np.ndarray,
-    image_size: Tuple[int, int],
+    image_size: _Size,
+    in_pixels: bool,
 ) -> bool:
-    generator = anchors_lib.build_anchor_generator(Section(config, 'anchor_generator'))
+    """Check whether a generator produces anchors, as they are or clipped to the image."""
+    try:
+        generator = anchors_lib.build_anchor_generator(Section(config, 'anchor_generator'))
+    except errors.ConfigError:  # measured numbers may be none of a generator
+        return False
     if len(generator.anchors_per_location()) != len(levels):
         return False
     corners = generator.generate([level.grid for level in levels], image_size)
     if corners.shape != boxes.shape:
         return False
-    expected = np.concatenate(
-        [boxes[:, :2] - boxes[:, 2:] / 2, boxes[:, :2] + boxes[:, 2:] / 2], axis=1
-    )
-    return bool(np.abs(corners - expected).max() <= _TOLERANCE)
+    half = boxes[:, 2:] / 2
+    expected = np.concatenate([boxes[:, :2] - half, boxes[:, :2] + half], axis=1)
+    limit = np.array(image_size if in_pixels else (1, 1), np.float32)
+    tolerance = _PIXELS_TOLERANCE if in_pixels else _TOLERANCE
+    clipped = np.clip(corners, 0, np.tile(limit, 2))
+    return any(np.abs(each - expected).max() <= tolerance for each in (corners, clipped))
 
 
-def _ssd(
-    levels: Sequence[Level], image_size: Tuple[int, int]
-) -> Optional[anchors_pb2.AnchorGenerator]:
-    shorter = min(image_size)
-    sides = np.array(image_size) / shorter
+def _grid(level: Level) -> Iterator[_Config]:
+    """Yield anchors of every scale with every ratio, by their sizes or as published.
+
+    Anchors that are much larger than the image cannot be measured.
+    """
+    config = _Config()
+    grid = config.grid_anchor_generator
+    grid.height_stride, grid.width_stride = map(round, level.stride)
+    grid.height_offset, grid.width_offset = map(round, level.first)
+    shapes = _shapes(level.sizes)
+    usual = bases.published('faster_rcnn').faster_rcnn.first_stage_anchor_generator
+    scales, ratios = usual.grid_anchor_generator.scales, usual.grid_anchor_generator.aspect_ratios
+    sides, measured = (_distinct([shape[index] for shape in shapes]) for index in (0, 1))
+    sides = [side / _BASE for side in sides]
+    for candidate in ((sides, measured), (scales, ratios), (scales[1:], ratios)):
+        del grid.scales[:], grid.aspect_ratios[:]
+        grid.scales.extend(candidate[0])
+        grid.aspect_ratios.extend(candidate[1])
+        yield config
+
+
+def _ssd(levels: Sequence[Level], image_size: _Size) -> Iterator[_Config]:
+    sides = np.array(image_size) / min(image_size)
     shapes = [_shapes(level.sizes * sides) for level in levels]
     full = shapes[-1]
     reduces = len(shapes[0]) == 3 and len(full) != 3
@@ -156,75 +229,72 @@ def _ssd(
     if reduces:
         scales[0] = shapes[0][1][0]
     # The last anchor lies between the scale of its map and the next.
-    last = full[-1][0]
-    interpolates = len(full) > 1 and abs(last - math.sqrt(scales[-1])) < 1e-3
-    config = anchors_pb2.AnchorGenerator()
+    interpolates = len(full) > 1 and abs(full[-1][0] - math.sqrt(scales[-1])) < 1e-3
+    config = _Config()
     ssd = config.ssd_anchor_generator
     ssd.num_layers = len(levels)
-    if len(scales) > 1:
-        step = (scales[-1] - scales[0]) / (len(scales) - 1)
-        even = [scales[0] + step * index for index in range(len(scales))]
-        if np.allclose(even, scales, atol=2e-5):
-            ssd.min_scale, ssd.max_scale = plain(scales[0]), plain(scales[-1])
-        else:
-            ssd.scales.extend(map(plain, scales))
+    even = np.linspace(scales[0], scales[-1], len(scales))
+    if not np.allclose(even, scales, atol=2e-5):
+        ssd.scales.extend(map(plain, scales))
     else:
         ssd.min_scale = plain(scales[0])
-    ssd.aspect_ratios.extend(plain(ratio) for ratio in (ratios[:-1] if interpolates else ratios))
+        if len(scales) > 1:
+            ssd.max_scale = plain(scales[-1])
+    ssd.aspect_ratios.extend(map(plain, ratios[:-1] if interpolates else ratios))
     ssd.interpolated_scale_aspect_ratio = plain(ratios[-1]) if interpolates else 0.0
     ssd.reduce_boxes_in_lowest_layer = reduces
-    for level in levels:
-        centered = np.allclose(level.first, np.array(level.stride) / 2, atol=1e-5)
-        if not centered and level.grid != (1, 1):
-            return None
-    return config
+    if all(
+        np.allclose(level.first, level.stride / 2, atol=1e-5) or level.grid == (1, 1)
+        for level in levels
+    ):
+        yield config
 
 
 def _multiscale(
-    levels: Sequence[Level], image_size: Tuple[int, int]
-) -> Optional[anchors_pb2.AnchorGenerator]:
-    if len({len(level.sizes) for level in levels}) != 1:
-        return None
+    levels: Sequence[Level], image_size: _Size, normalized: bool = True
+) -> Iterator[_Config]:
     strides = [level.stride[0] * image_size[0] for level in levels if level.grid[0] > 1]
-    if not strides or strides[0] < 1:
-        return None
-    min_level = round(math.log2(strides[0]))
-    shapes = _shapes(levels[0].sizes * np.array(image_size))
-    ratios: List[float] = []
-    for _, ratio in shapes:
-        if not any(abs(ratio - known) < 1e-3 for known in ratios):
-            ratios.append(ratio)
-    if len(shapes) % len(ratios):
-        return None
-    config = anchors_pb2.AnchorGenerator()
+    if len({len(level.sizes) for level in levels}) > 1 or not strides or strides[0] < 1:
+        return
+    config = _Config()
     multiscale = config.multiscale_anchor_generator
-    multiscale.min_level = min_level
-    multiscale.max_level = min_level + len(levels) - 1
-    multiscale.anchor_scale = plain(shapes[0][0] / 2**min_level)
-    multiscale.aspect_ratios.extend(map(plain, ratios))
-    multiscale.scales_per_octave = len(shapes) // len(ratios)
-    return config
+    multiscale.min_level = round(math.log2(strides[0]))
+    multiscale.max_level = multiscale.min_level + len(levels) - 1
+    shapes = _shapes(levels[0].sizes * np.array(image_size))
+    ratios = _distinct([ratio for _, ratio in shapes])
+    multiscale.anchor_scale = plain(shapes[0][0] / 2**multiscale.min_level)
+    multiscale.aspect_ratios.extend(ratios)
+    multiscale.scales_per_octave = max(1, len(shapes) // len(ratios))
+    if not normalized:
+        multiscale.normalize_coordinates = False
+    yield config
 
 
-def _flexible(
-    levels: Sequence[Level], image_size: Tuple[int, int]
-) -> Optional[anchors_pb2.AnchorGenerator]:
-    config = anchors_pb2.AnchorGenerator()
+def _flexible(levels: Sequence[Level], image_size: _Size) -> Iterator[_Config]:
+    config = _Config()
     size = np.array(image_size, np.float64)
     for level in levels:
         grid = config.flexible_grid_anchor_generator.anchor_grid.add()
         for scale, ratio in _shapes(level.sizes * size):
             grid.base_sizes.append(plain(scale))
             grid.aspect_ratios.append(plain(ratio))
-        stride, first = np.array(level.stride) * size, np.array(level.first) * size
-        grid.height_stride, grid.width_stride = (max(1, round(side)) for side in stride)
-        grid.height_offset, grid.width_offset = (round(side) for side in first)
-    return config
+        grid.height_stride, grid.width_stride = (max(1, round(s)) for s in level.stride * size)
+        grid.height_offset, grid.width_offset = map(round, level.first * size)
+    yield config
 
 
 def _shapes(sizes: np.ndarray) -> List[Tuple[float, float]]:
     """Return (scale, aspect ratio) of heights and widths."""
-    return [(math.sqrt(height * width), width / height) for height, width in sizes]
+    return [(math.sqrt(max(h * w, 0.0)), w / max(h, 1e-9)) for h, w in sizes]
+
+
+def _distinct(values: Sequence[float]) -> List[float]:
+    """Return the values that are not almost equal to one before."""
+    known: List[float] = []
+    for value in values:
+        if not any(abs(value - each) < 1e-3 * max(1.0, each) for each in known):
+            known.append(value)
+    return list(map(plain, known))
 
 
 def plain(value: float) -> float:
@@ -234,3 +304,25 @@ def plain(value: float) -> float:
         if abs(rounded - value) <= 5e-6 * max(1.0, abs(value)):
             return rounded
     return float(np.float32(value))
+
+
+def _plain_angle(angle: float) -> float:
+    """Return the number of fewest digits that stands for an angle.
+
+    The sign of an angle at the end of its range matters, so the number must be wrapped to the same
+    end.
+    """
+    is_at_end = abs(abs(angle) - math.pi / 2) < _SAME_ANGLE
+    for digits in range(1, 7):
+        for same in (angle, angle - math.pi, angle + math.pi) if is_at_end else (angle,):
+            short = round(float(same), digits)
+            wrapped = np.mod(short + math.pi / 2, math.pi) - math.pi / 2
+            if abs(wrapped - angle) < _ROUNDING:
+                return short
+    return float(angle)
+
+
+def _distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return the angles between directions, in [0, pi / 2]."""
+    difference = np.mod(first - second, math.pi)
+    return np.minimum(difference, math.pi - difference)

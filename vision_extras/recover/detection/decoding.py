@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
 
-from vision_extras.recover.artifacts.graphs import Graph
+from model_fns.detection.boxes import axis_aligned, rotated
+from vision_extras.recover.artifacts.graphs import PASSED, Graph
+from vision_extras.recover.artifacts.running import Runner
 
 _CONVERTERS = {'Sigmoid': 'SIGMOID', 'Softmax': 'SOFTMAX'}
+_IMAGE = (160, 224)
 _ADDITIONS = ('Add', 'AddV2')
+_DIVISIONS = ('RealDiv', 'Div')
+_SCALINGS = (*_DIVISIONS, 'Mul')
 _SLICES = ('Slice', 'StridedSlice')
 _SUPPRESSIONS = (
     'NonMaxSuppression',
@@ -28,13 +33,14 @@ class BoxDecoding:
     """Decoding of box codes t: y = t_y / s_y * h_a + y_a, h = exp(t_h / s_h) * h_a.
 
     Attributes:
-        scales: (y, x, height, width).
-        anchors: names of the tensors of the anchors' (center y, center x, height, width).
+        scales: (y, x, height, width); of rotated boxes also that of the angle.
+        anchors: names of the tensors of the anchors' (center y, center x, height, width), and
+            angle.
         where: name of a node of it.
     """
 
-    scales: Tuple[float, float, float, float]
-    anchors: Tuple[str, str, str, str]
+    scales: Tuple[float, ...]
+    anchors: Tuple[str, ...]
     where: str
 
 
@@ -79,93 +85,116 @@ class Suppression:
 
 
 def find_decodings(graph: Graph) -> List[BoxDecoding]:
-    """Find the decodings of boxes, by their exponentials of heights and widths."""
-    groups: Dict[str, Dict[int, Tuple[str, float]]] = {}
-    for name in graph.find_ops('Exp'):
-        code = _code(graph, graph.source(graph.inputs(name)[0]), graph.nodes[name].input[0])
-        if code is not None:
-            unpack, index, scale = code
-            groups.setdefault(unpack, {})[index] = (name, scale)
-    found = []
-    for unpack, sides in groups.items():
-        if set(sides) == {2, 3}:
-            decoding = _decoding(graph, unpack, sides)
-            if decoding is not None:
-                found.append(decoding)
-    return found
+    """Find the decodings of boxes by the nodes that take codes apart."""
+    nodes = graph.find_ops('Unpack', 'Split', 'SplitV')
+    return [each for each in (_decoding(graph, name) for name in nodes) if each is not None]
 
 
-def _code(graph: Graph, source: str, tensor: str) -> Optional[Tuple[str, int, float]]:
-    """Return (node that unpacks codes, index of the code, its scale) of a tensor."""
-    scale = 1.0
-    if graph.nodes[source].op in ('RealDiv', 'Div', 'Mul'):
-        divisor = graph.constant(graph.inputs(source)[1])
-        if divisor is None or divisor.size != 1:
-            return None
-        scale = float(divisor.ravel()[0])
-        scale = 1.0 / scale if graph.nodes[source].op == 'Mul' else scale
-        tensor = graph.nodes[source].input[0]
-        source = graph.inputs(source)[0]
-    if graph.nodes[source].op not in ('Unpack', 'Split', 'SplitV'):
-        return None
-    index = tensor.rpartition(':')[2]
-    return source, int(index) if index.isdigit() else 0, scale
+class Measured(NamedTuple):
+    """What a graph computes for an image.
+
+    Attributes:
+        size: height and width of the network's input.
+        grids: rows and columns of each map.
+        anchors: [A, 4], center y, center x, height, width, rotated ones [A, 5]; or none.
+    """
+
+    size: Tuple[int, int]
+    grids: List[Tuple[int, int]]
+    anchors: np.ndarray
 
 
-def _decoding(
-    graph: Graph, unpack: str, sides: Dict[int, Tuple[str, float]]
-) -> Optional[BoxDecoding]:
-    sizes, centers, scales = {}, {}, {}
-    for index, (exponential, scale) in sides.items():
-        scales[index] = scale
-        product = next(iter(graph.consumers(exponential)), None)
-        if product is None or graph.nodes[product].op != 'Mul':
-            return None
-        sizes[index] = _other(graph, product, exponential)
-    for index in (0, 1):
-        code, scale = _scaled(graph, unpack, index)
-        scales[index] = scale
-        product = next((n for n in graph.consumers(*code) if graph.nodes[n].op == 'Mul'), None)
-        total = product and next(
-            (n for n in graph.consumers(product) if graph.nodes[n].op in _ADDITIONS), None
-        )
-        if not product or not total:
-            return None
-        centers[index] = _other(graph, total, product)
+def measure(
+    graph: Graph,
+    runner: Runner,
+    tensor: str,
+    layers: Sequence[str],
+    decoded: Optional[BoxDecoding],
+) -> Measured:
+    """Run a graph on an image for its maps and anchors.
+
+    Args:
+        graph: of the artifact.
+        runner: of the artifact.
+        tensor: of the network's input.
+        layers: of box codes, one for each map.
+        decoded: decoding of the codes; None: anchors are not computed.
+    """
+    maps = {f'map/{name}': graph.input_tensor(name) for name in layers}
+    anchors = {f'anchors/{name}': name for name in (decoded.anchors if decoded else ())}
+    fetches = {'input': tensor, **maps, **anchors}
+    values = runner.run(fetches, runner.test_image(_IMAGE))
+    size, *grids = ((values[n].shape[1], values[n].shape[2]) for n in ('input', *maps))
+    columns = [np.ravel(values[key]) for key in anchors] or [np.zeros(0)]
+    return Measured(size, grids, np.stack(columns, axis=1))
+
+
+def _decoding(graph: Graph, unpack: str) -> Optional[BoxDecoding]:
+    """Read y = t_y / s_y * h_a + y_a, and the same of x, and the exponentials of sizes."""
     vector = _vector_of_scales(graph, unpack)
-    if vector is not None:
-        scales = {index: float(vector[index]) for index in range(4)}
-    return BoxDecoding(
-        scales=(scales[0], scales[1], scales[2], scales[3]),
-        anchors=(centers[0], centers[1], sizes[2], sizes[3]),
-        where=sides[2][0],
-    )
+    codes = [_scaled(graph, unpack, index) for index in range(axis_aligned.SIZE)]
+    scales = tuple(scale for _, scale in codes) if vector is None else vector
+    products = [_user(graph, code, ('Mul',)) for code, _ in codes[:2]]
+    if None in products:
+        return None
+    sizes = [_other(graph, str(one), code[0]) for one, (code, _) in zip(products, codes)]
+    if len(scales) == rotated.SIZE:
+        # The distance down is a code times the height of an anchor.
+        anchors = sizes[0].partition(':')[0]
+        if any(_count_outputs(graph, each) != rotated.SIZE for each in (unpack, anchors)):
+            return None
+        values = tuple(f'{anchors}:{index}' for index in range(rotated.SIZE))
+        return BoxDecoding(scales, values, unpack)
+    totals = [_user(graph, (str(product), 0), _ADDITIONS) for product in products]
+    if None in totals or None in [_user(graph, code, ('Exp',)) for code, _ in codes[2:]]:
+        return None
+    centers = [_other(graph, str(end), str(one)) for end, one in zip(totals, products)]
+    return BoxDecoding(scales, (*centers, *sizes), unpack)
+
+
+def _count_outputs(graph: Graph, name: str) -> int:
+    node = graph.nodes[name]
+    return int(node.attr['num'].i) if node.op == 'Unpack' else 0
+
+
+def _users(graph: Graph, name: str, index: int) -> Iterator[str]:
+    """Yield the nodes that use an output of a node, or an identity of it."""
+    for user in graph.consumers(name, index):
+        if graph.nodes[user].op in PASSED:
+            yield from _users(graph, user, 0)
+        else:
+            yield user
+
+
+def _user(graph: Graph, tensor: Tuple[str, int], ops: Sequence[str]) -> Optional[str]:
+    return next((user for user in _users(graph, *tensor) if graph.nodes[user].op in ops), None)
 
 
 def _scaled(graph: Graph, unpack: str, index: int) -> Tuple[Tuple[str, int], float]:
     """Return the tensor of a code after its division, and the scale."""
-    for user in graph.consumers(unpack, index):
-        if graph.nodes[user].op in ('RealDiv', 'Div'):
-            divisor = graph.constant(graph.inputs(user)[1])
-            if divisor is not None and divisor.size == 1:
-                return (user, 0), float(divisor.ravel()[0])
+    for user in _users(graph, unpack, index):
+        op = graph.nodes[user].op
+        factor = _number(graph, graph.inputs(user)[1]) if op in _SCALINGS else None
+        if factor is not None:
+            return (user, 0), 1.0 / factor if op == 'Mul' else factor
     return (unpack, index), 1.0
 
 
-def _vector_of_scales(graph: Graph, unpack: str) -> Optional[np.ndarray]:
-    """Return four scales that codes are divided by before they are unpacked."""
+def _vector_of_scales(graph: Graph, unpack: str) -> Optional[Tuple[float, ...]]:
+    """Return the scales that codes are divided by before they are taken apart."""
     before = graph.source(graph.inputs(unpack)[-1 if graph.nodes[unpack].op == 'Split' else 0])
-    if graph.nodes[before].op in ('RealDiv', 'Div'):
+    if graph.nodes[before].op in _DIVISIONS:
         divisor = graph.constant(graph.inputs(before)[1])
-        if divisor is not None and divisor.size == 4:
-            return divisor.ravel()
+        if divisor is not None and divisor.size in (axis_aligned.SIZE, rotated.SIZE):
+            return tuple(map(float, divisor.ravel()))
     return None
 
 
 def _other(graph: Graph, name: str, known: str) -> str:
-    """Return the tensor of a node's other input."""
+    """Return the tensor of a node's other input than one that comes from a node."""
     tensors = [each for each in graph.nodes[name].input if not each.startswith('^')]
-    other = next(each for each in tensors if each.partition(':')[0] != known)
+    others = [each for each in tensors if graph.source(each.partition(':')[0]) != known]
+    other = next(iter(others), tensors[0])
     return other if ':' in other else f'{other}:0'
 
 
@@ -184,9 +213,8 @@ def find_scores(graph: Graph, ends: List[str]) -> Scores:
         if op in _CONVERTERS:
             scale = 1.0
             source = graph.source(graph.inputs(name)[0])
-            if graph.nodes[source].op in ('RealDiv', 'Div'):
-                divisor = graph.constant(graph.inputs(source)[1])
-                scale = float(divisor) if divisor is not None and divisor.size == 1 else 1.0
+            if graph.nodes[source].op in _DIVISIONS:
+                scale = _number(graph, graph.inputs(source)[1]) or 1.0
                 source = graph.source(graph.inputs(source)[0])
             cuts = graph.nodes[source].op in _SLICES and _skips_first_column(graph, source)
             return Scores(_CONVERTERS[op], f'{name}:0', scale, sliced or cuts, cuts)

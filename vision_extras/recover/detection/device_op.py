@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Optional, Tuple
+from typing import Optional
 
 import numpy as np
 
-from estimator_lib.config.section import Section
 from model_fns.detection import fields
 from model_fns.detection.detections.device_suppression import TFLITE_OP
-from protos import ssd_pb2
 from vision_extras.recover.artifacts.graphs import Graph
 from vision_extras.recover.facts import Proposal, Refusal
 
-_WHERE = 'model.ssd'
 _ENCODINGS, _SCORES, _ANCHORS = range(3)  # its inputs
-_CODER = (
-    ('y_scale', 'y_scale'),
-    ('x_scale', 'x_scale'),
-    ('height_scale', 'h_scale'),
-    ('width_scale', 'w_scale'),
-)
-_SUPPRESSION = (
-    ('iou_threshold', 'nms_iou_threshold'),
-    ('score_threshold', 'nms_score_threshold'),
-)
+# Attributes by the fields of the config.
+_NUMBERS = {
+    'box_coder.faster_rcnn_box_coder.y_scale': 'y_scale',
+    'box_coder.faster_rcnn_box_coder.x_scale': 'x_scale',
+    'box_coder.faster_rcnn_box_coder.height_scale': 'h_scale',
+    'box_coder.faster_rcnn_box_coder.width_scale': 'w_scale',
+    'post_processing.batch_non_max_suppression.iou_threshold': 'nms_iou_threshold',
+    'post_processing.batch_non_max_suppression.score_threshold': 'nms_score_threshold',
+}
 
 
 def find(graph: Graph) -> Optional[str]:
@@ -37,15 +33,14 @@ def scores(graph: Graph, name: str) -> str:
     return _input(graph, name, _SCORES)
 
 
-def read(ssd: ssd_pb2.Ssd, graph: Graph, name: str, columns: int, proposal: Proposal) -> np.ndarray:
+def read(graph: Graph, name: str, columns: int, proposal: Proposal) -> np.ndarray:
     """Read the box coder, suppression and anchors from the op.
 
     Args:
-        ssd: changed in place.
         graph: of the artifact.
         name: of the op.
         columns: number of class logits of an anchor.
-        proposal: learns what is read.
+        proposal: of a single-shot detector; changed in place.
 
     Returns:
         Anchors [A, 4]: center y, center x, height, width, normalized.
@@ -54,25 +49,17 @@ def read(ssd: ssd_pb2.Ssd, graph: Graph, name: str, columns: int, proposal: Prop
         Refusal: its anchors are no constant.
     """
     attributes, evidence = graph.nodes[name].attr, f'attributes of {name}'
-    coder = ssd.box_coder.faster_rcnn_box_coder
-    for field, key in _CODER:
-        setattr(coder, field, float(f'{attributes[key].f:.6g}'))
-    told: Tuple[float, ...] = tuple(getattr(coder, field) for field, _ in _CODER)
-    proposal.learn(f'{_WHERE}.box_coder', told, evidence)
-    section = Section(ssd, _WHERE).child('post_processing.batch_non_max_suppression')
-    suppression = section.message
-    for field, key in _SUPPRESSION:
-        value = float(f'{max(attributes[key].f, 0.0):.6g}')
-        proposal.set(section, field, value, evidence)
+    for field, key in _NUMBERS.items():
+        proposal.set(f'model.ssd.{field}', max(attributes[key].f, 0.0), evidence)
+    suppression = proposal.config.model.ssd.post_processing.batch_non_max_suppression
     most = int(attributes['max_detections'].i)
     if most:
-        proposal.set(section, 'max_total_detections', most, evidence)
+        where = 'model.ssd.post_processing.batch_non_max_suppression.max_total_detections'
+        proposal.set(where, most, evidence)
     per_class = int(attributes['detections_per_class'].i) or suppression.max_detections_per_class
-    most = suppression.max_total_detections
-    suppression.max_detections_per_class = min(per_class, most)
+    suppression.max_detections_per_class = min(per_class, suppression.max_total_detections)
     background = columns == int(attributes['num_classes'].i) + 1
-    ssd.add_background_class = background
-    proposal.learn(f'{_WHERE}.add_background_class', background, evidence)
+    proposal.set('model.ssd.add_background_class', background, evidence)
     proposal.outputs[fields.RAW_DETECTION_SCORES] = scores(graph, name)
     proposal.outputs[fields.BOX_ENCODINGS] = _input(graph, name, _ENCODINGS)
     anchors = graph.constant(_input(graph, name, _ANCHORS).partition(':')[0])

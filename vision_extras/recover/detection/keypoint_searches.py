@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from google.protobuf import text_format
 
 from model_fns.detection.architectures.center_net import heads, keypoints
 from model_fns.structures import label_map_files
-from protos import center_net_pb2, pipeline_pb2
+from protos import center_net_pb2, label_map_pb2
+from vision_extras.recover import bases
 from vision_extras.recover.artifacts.graphs import Graph
 from vision_extras.recover.facts import Proposal, Refusal
 
@@ -31,18 +32,10 @@ _RANKINGS = {
     'DivNoNan': 'score_scaled_distance_ratio',
     'Mul': 'gaussian_weighted',
 }
-# The values of the config that was published for the TF2 Object Detection API.
-_DEFAULTS = """
-task_loss_weight: 1.0
-loss {
-  localization_loss { l1_localization_loss { } }
-  classification_loss { penalty_reduced_logistic_focal_loss { alpha: 2.0 beta: 4.0 } }
+_NUMBERS = {  # fields of rankings
+    'score_distance_ratio': 'score_distance_offset',
+    'score_scaled_distance_ratio': 'score_distance_multiplier',
 }
-keypoint_regression_loss_weight: 0.1
-keypoint_heatmap_loss_weight: 1.0
-keypoint_offset_loss_weight: 1.0
-offset_peak_radius: 3
-"""
 
 
 class _Place(NamedTuple):
@@ -85,26 +78,28 @@ def add_tasks(proposal: Proposal, layers: Layers, graph: Optional[Graph], end: s
         Refusal: the graph searches keypoints in another way.
     """
     model = proposal.config.model.center_net
+    template = bases.published('center_net').center_net.keypoint_estimation_task[0]
     class_ids: List[int] = []
     numbers: List[List[int]] = []  # of the keypoints of each task
     for index, name in enumerate(task_names(layers)):
-        task = text_format.Parse(_DEFAULTS, _Task())
-        task.task_name = name
-        count, first = _set_heads(task, name, layers, proposal), sum(map(len, numbers))
+        task = model.keypoint_estimation_task.add(task_name=name)
+        task.MergeFrom(template)
+        count, first = _set_heads(task, layers, proposal), sum(map(len, numbers))
         class_ids.append(index + 1)
         numbers.append(list(range(first, first + count)))
         if graph is not None:
             place = _read_search(task, graph, end, proposal)
             class_ids[-1], numbers[-1] = place.class_index + 1, place.numbers or numbers[-1]
         task.keypoint_class_name = _class_name(class_ids[-1])
-        model.keypoint_estimation_task.append(task)
     if len(set(class_ids)) < len(class_ids) or max(class_ids) > model.num_classes:
         raise Refusal(f'its keypoints are of the classes {class_ids}, once each is supported')
     model.keypoint_label_map_path = label_map_files.FILE
     proposal.files[label_map_files.FILE] = _label_map(
         model.num_classes, dict(zip(class_ids, numbers))
     )
-    _set_readers(proposal.config, sum(map(len, numbers)))
+    for reader in (proposal.config.train_input_reader, *proposal.config.eval_input_reader):
+        reader.num_keypoints = sum(map(len, numbers))
+    del proposal.config.train_config.data_augmentation_options[:]
     proposal.unknown.append(
         f'It does not tell the names of classes and keypoints: {label_map_files.FILE} numbers '
         'them. Nor does it tell which keypoints change places in a mirrored image, so no images '
@@ -116,22 +111,25 @@ def add_tasks(proposal: Proposal, layers: Layers, graph: Optional[Graph], end: s
         )
 
 
-def _set_heads(task: _Task, name: str, layers: Layers, proposal: Proposal) -> int:
+def _learn(task: _Task, values: Mapping[str, Any], evidence: str, proposal: Proposal) -> None:
+    """Set fields of a task; each is a fact."""
+    for name, value in values.items():
+        value = float(f'{value:.6g}') if isinstance(value, float) else value
+        setattr(task, name, proposal.learn(f'{_WHERE}.{name}', value, evidence))
+
+
+def _set_heads(task: _Task, layers: Layers, proposal: Proposal) -> int:
     """Set the heads of a task; return its number of keypoints."""
-    places = dict(
-        zip(_PARTS, (task.heatmap_head_params, task.offset_head_params, task.regress_head_params))
-    )
-    for part, head in places.items():
-        shapes = layers[f'{name}/{part}'][:-1]
+    parts = ('heatmap_head_params', 'offset_head_params', 'regress_head_params')
+    for part, field in zip(_PARTS, parts):
+        head, shapes = getattr(task, field), layers[f'{task.task_name}/{part}'][:-1]
         head.num_filters.extend(shape[-1] for shape in shapes)
         head.kernel_sizes.extend(shape[0] for shape in shapes)
-    fields = 'heatmap_head_params', 'offset_head_params', 'regress_head_params', 'task_name'
-    for field in fields:
-        proposal.learn(f'{_WHERE}.{field}', f'those of {name}', _EVIDENCE)
-    count = layers[f'{name}/{keypoints.HEATMAP}'][-1][-1]
-    offsets = layers[f'{name}/{keypoints.OFFSET}'][-1][-1]
-    task.per_keypoint_offset = offsets == 2 * count and count > 1
-    proposal.learn(f'{_WHERE}.per_keypoint_offset', task.per_keypoint_offset, _EVIDENCE)
+    for field in (*parts, 'task_name'):
+        proposal.learn(f'{_WHERE}.{field}', f'those of {task.task_name}', _EVIDENCE)
+    count, offsets = (layers[f'{task.task_name}/{part}'][-1][-1] for part in _PARTS[:2])
+    is_own = offsets == 2 * count and count > 1
+    _learn(task, {'per_keypoint_offset': is_own}, _EVIDENCE, proposal)
     return count
 
 
@@ -141,23 +139,18 @@ def _read_search(task: _Task, graph: Graph, end: str, proposal: Proposal) -> _Pl
     chosen = next(_choices(graph, end, prefix), None) if end else None
     if chosen is None:
         raise Refusal(f'its graph does not search the keypoints of {task.task_name}')
-    unmatched = _scalar(graph, chosen)
-    conditions = list(_conditions(graph, chosen))
-    inside, near, enough = (
-        next((name for name in conditions if graph.nodes[name].op == op), '')
-        for op in ('All', 'LessEqual', 'GreaterEqual')
-    )
+    terms = [*_conditions(graph, chosen)]
+    conditions = {graph.nodes[name].op: name for name in reversed(terms)}  # the first of an op
     numbers = {
-        'unmatched_keypoint_score': unmatched,
-        'keypoint_candidate_score_threshold': _scalar(graph, enough),
-        'box_scale': _nearest_factor(graph, inside),
-        'candidate_search_scale': _nearest_factor(graph, near),
+        'unmatched_keypoint_score': _scalar(graph, chosen),
+        'keypoint_candidate_score_threshold': _scalar(graph, conditions.get('GreaterEqual', '')),
+        'box_scale': _nearest_factor(graph, conditions.get('All', '')),
+        'candidate_search_scale': _nearest_factor(graph, conditions.get('LessEqual', '')),
     }
     for name, number in numbers.items():
         if number is None:
             raise Refusal(f'its graph does not tell {name} of {task.task_name}')
-        value = float(f'{number:.6g}')
-        setattr(task, name, proposal.learn(f'{_WHERE}.{name}', value, f'constant near {chosen}'))
+    _learn(task, numbers, f'constants near {chosen}', proposal)
     _read_candidates(task, graph, chosen, proposal)
     return _read_ending(task, graph, chosen, proposal)
 
@@ -214,32 +207,25 @@ def _read_candidates(task: _Task, graph: Graph, chosen: str, proposal: Proposal)
     rank = '' if best is None else graph.source(graph.inputs(best)[0])
     if top is None or count is None or not rank or graph.nodes[rank].op not in _RANKINGS:
         raise Refusal(f'its graph does not tell how candidates of {task.task_name} are ranked')
-    where = f'{_WHERE}.num_candidates_per_keypoint'
-    task.num_candidates_per_keypoint = proposal.learn(where, int(count), f'input of {top}')
     pooled = next((n for n in graph.ancestors([top]) if graph.nodes[n].op == 'MaxPool'), None)
-    task.peak_max_pool_kernel_size = (
-        0 if pooled is None else int(graph.nodes[pooled].attr['ksize'].list.i[1])
-    )
-    where = f'{_WHERE}.peak_max_pool_kernel_size'
-    proposal.learn(where, task.peak_max_pool_kernel_size, f'attribute of {pooled}')
+    kernel = 0 if pooled is None else int(graph.nodes[pooled].attr['ksize'].list.i[1])
     ranking = _RANKINGS[graph.nodes[rank].op]
-    where, evidence = f'{_WHERE}.candidate_ranking_mode', f'node {rank}'
-    task.candidate_ranking_mode = proposal.learn(where, ranking, evidence)
+    values: Dict[str, Any] = {
+        'num_candidates_per_keypoint': int(count),
+        'candidate_ranking_mode': ranking,
+    }
+    values['peak_max_pool_kernel_size'] = kernel
     if ranking == 'gaussian_weighted':
         proposal.unknown.append('Standard deviations of keypoints are all taken for 1.')
-    field = {
-        'score_distance_ratio': 'score_distance_offset',
-        'score_scaled_distance_ratio': 'score_distance_multiplier',
-    }.get(ranking)
-    if field is not None:
+    if ranking in _NUMBERS:
         divisor = graph.source(graph.inputs(rank)[1])
         number = _scalar(graph, divisor)
         if number is None:  # distances plus a multiple of sizes
             terms = map(graph.source, graph.inputs(divisor))
             products = (_scalar(graph, each) for each in terms if graph.nodes[each].op == 'Mul')
             number = next((each for each in products if each is not None), 0.0)
-        value = float(f'{number:.6g}')
-        setattr(task, field, proposal.learn(f'{_WHERE}.{field}', value, f'input of {divisor}'))
+        values[_NUMBERS[ranking]] = number
+    _learn(task, values, f'nodes {top} and {rank}', proposal)
 
 
 def _read_ending(task: _Task, graph: Graph, chosen: str, proposal: Proposal) -> _Place:
@@ -248,25 +234,18 @@ def _read_ending(task: _Task, graph: Graph, chosen: str, proposal: Proposal) -> 
     for user in graph.consumers(chosen):
         if graph.nodes[user].op in _SELECTIONS and _scalar(graph, user) == 0.0:
             last = user
-    task.clip_out_of_frame_keypoints = last != chosen
-    proposal.learn(
-        f'{_WHERE}.clip_out_of_frame_keypoints',
-        task.clip_out_of_frame_keypoints,
-        f'nodes after {chosen}',
-    )
     counted = [user for user in graph.consumers(last) if graph.nodes[user].op == 'Greater']
-    task.rescore_instances = bool(counted)
-    evidence = f'nodes after {last}'
-    proposal.learn(f'{_WHERE}.rescore_instances', task.rescore_instances, evidence)
+    values: Dict[str, Any] = {
+        'clip_out_of_frame_keypoints': last != chosen,
+        'rescore_instances': bool(counted),
+    }
     if counted:
-        value = float(f'{_scalar(graph, counted[0]) or 0.0:.6g}')
-        where = f'{_WHERE}.rescoring_threshold'
-        task.rescoring_threshold = proposal.learn(where, value, f'input of {counted[0]}')
+        values['rescoring_threshold'] = _scalar(graph, counted[0]) or 0.0
+    _learn(task, values, f'nodes after {chosen}', proposal)
     place = _find_place(graph, last)
     if place is None:
         raise Refusal(f'its graph does not tell the class with the keypoints of {task.task_name}')
-    class_id = place.class_index + 1
-    proposal.learn(f'{_WHERE}.keypoint_class_name', class_id, f'comparison after {last}')
+    proposal.learn(f'{_WHERE}.keypoint_class_name', place.class_index + 1, f'nodes after {last}')
     return place
 
 
@@ -301,16 +280,9 @@ def _label_map(num_classes: int, keypoints_of: Mapping[int, Sequence[int]]) -> s
         num_classes: number of classes.
         keypoints_of: numbers of the keypoints by the id of their class.
     """
-    lines = []
+    label_map = label_map_pb2.StringIntLabelMap()
     for class_id in range(1, num_classes + 1):
-        lines.append(f'item {{\n  id: {class_id}\n  name: "{_class_name(class_id)}"')
+        item = label_map.item.add(id=class_id, name=_class_name(class_id))
         for number in keypoints_of.get(class_id, ()):
-            lines.append(f'  keypoints {{ id: {number} label: "keypoint_{number}" }}')
-        lines.append('}')
-    return '\n'.join([*lines, ''])
-
-
-def _set_readers(config: pipeline_pb2.TrainEvalPipelineConfig, count: int) -> None:
-    for reader in (config.train_input_reader, *config.eval_input_reader):
-        reader.num_keypoints = count
-    del config.train_config.data_augmentation_options[:]
+            item.keypoints.add(id=number, label=f'keypoint_{number}')
+    return text_format.MessageToString(label_map)

@@ -13,19 +13,22 @@ import tensorflow as tf
 
 from estimator_lib import errors, tf_estimator
 from estimator_lib.checkpoints.object_graphs import ObjectGraph
-from estimator_lib.config.section import Section
 from estimator_lib.optimization.partitioned import variable_name
-from model_fns.detection.networks.feature_extractors import bifpn
+from model_fns.detection.architectures.center_net import extractors
+from model_fns.detection.architectures.center_net import objects as heads
+from model_fns.detection.networks.feature_extractors import bifpn, extractor
+from model_fns.detection.networks.feature_extractors.efficientnet import NECKS, TYPES
 from model_fns.detection.task import DetectionTask
-from protos import center_net_pb2, pipeline_pb2
+from protos import pipeline_pb2, ssd_pb2
 from vision_extras.recover.artifacts.reading import Artifact
-from vision_extras.recover.detection import defaults, published_objects
+from vision_extras.recover.detection import center_nets, published
 from vision_extras.recover.facts import Proposal, Refusal
 from vision_extras.recover.kernels import Kernels
 
 tf1 = tf.compat.v1
 
 _EXTRACTOR = 'model/_feature_extractor'
+_FEATURES = f'{_EXTRACTOR}/_fpn_features_generator'
 _PREDICTOR = 'model/_box_predictor'
 _COMBINATIONS = f'{_EXTRACTOR}/_bifpn_stage/node_combine_op'
 _HEADS = 'model/_prediction_head_dict'
@@ -34,13 +37,16 @@ _NORMS = f'{_PREDICTOR}/_base_tower_layers_for_heads/box_encodings'
 _CLASSES = (
     f'{_PREDICTOR}/_prediction_heads/class_predictions_with_background/_class_predictor_layers'
 )
+_SHARED = 'weight_shared_convolutional_box_predictor'
 _CODE_SIZE = 4
 _EVIDENCE = 'names of objects and shapes of all kernels'
 _MIN_LEVEL = 3  # of all published pyramids
 _FIRST_FILTERS = 32.0  # of MobileNets
-_CENTER_HEADS = ('box.Soffset', 'box.Sscale', 'object_center')
-
-_Config = pipeline_pb2.TrainEvalPipelineConfig
+_CENTER_HEADS = {
+    heads.CENTER: 'object_center',
+    heads.SIZE: 'box.Sscale',
+    heads.OFFSET: 'box.Soffset',
+}
 
 
 class _Match(NamedTuple):
@@ -69,12 +75,12 @@ def propose(artifact: Artifact, kernels: Kernels) -> Optional[Proposal]:
         return None
     objects = Objects(artifact, artifact.objects)
     tried: Dict[str, List[str]] = {}
-    for kind, config in _candidates(objects):
-        match = _match(config, objects)
-        tried[kind] = match.differences
+    for proposal in _candidates(objects):
+        match = _match(proposal.config, objects)
+        tried[proposal.network] = match.differences
         if not match.differences:
             kernels.arrays.update(match.arrays)
-            return _describe(kind, config)
+            return proposal
     nearest = dict(sorted(tried.items(), key=lambda item: len(item[1]))[:3])
     raise Refusal(
         'it is an object-based checkpoint of TensorFlow 2 of no known detector; expected a '
@@ -112,9 +118,15 @@ class Objects:
                 return int(value.shape[-1])
         return 0
 
+    def layers(self, path: str) -> List[Tuple[int, ...]]:
+        """Return the shapes of the kernels of a model of layers, in their order."""
+        names = [name for name in self.children(path) if name.startswith('layer_with_weights')]
+        places = (f'{path}/layer_with_weights-{number}/kernel' for number in range(len(names)))
+        return [array.shape for array in map(self.array, places) if array is not None]
 
-def _candidates(objects: Objects) -> Iterator[Tuple[str, _Config]]:
-    """Yield types of feature extractors with their configs."""
+
+def _candidates(objects: Objects) -> Iterator[Proposal]:
+    """Yield proposals of the kinds that the objects may be of."""
     if objects.children(_HEADS):
         yield from _center_nets(objects)
     elif '_bifpn_stage' in objects.children(_EXTRACTOR):
@@ -123,116 +135,76 @@ def _candidates(objects: Objects) -> Iterator[Tuple[str, _Config]]:
         yield from _pyramids(objects)
 
 
-def _pyramids(objects: Objects) -> Iterator[Tuple[str, _Config]]:
-    features = f'{_EXTRACTOR}/_fpn_features_generator'
+def _pyramids(objects: Objects) -> Iterator[Proposal]:
     first = objects.width(f'{_EXTRACTOR}/classification_backbone/layer_with_weights-0')
-    for kind in published_objects.PYRAMIDS:
-        config = defaults.build(kind, 'weight_shared_convolutional_box_predictor')
-        extractor = config.model.ssd.feature_extractor
+    width = objects.width(f'{_FEATURES}/top_layers/0')
+    for kind in extractor.extractor_types():
+        if not kind.endswith('_fpn_keras'):
+            continue
+        part = ssd_pb2.SsdFeatureExtractor(type=kind)
         if 'mobilenet' in kind:
-            extractor.depth_multiplier = first / _FIRST_FILTERS
-        width = objects.width(f'{features}/top_layers/0')
-        extractor.fpn.additional_layer_depth = round(width / (extractor.depth_multiplier or 1.0))
-        extractor.use_depthwise = any(
-            objects.array(f'{features}/conv_layers/0/{place}/depthwise_kernel') is not None
+            part.depth_multiplier = first / _FIRST_FILTERS
+        part.fpn.additional_layer_depth = round(width / (part.depth_multiplier or 1.0))
+        part.use_depthwise = any(
+            objects.array(f'{_FEATURES}/conv_layers/0/{place}/depthwise_kernel') is not None
             for place in (0, 1)
         )
-        _set_shared_head(config, objects)
-        levels = extractor.fpn
-        levels.min_level, levels.max_level = _levels(objects)
-        side = published_objects.side(kind, extractor.use_depthwise)
-        fixed = config.model.ssd.image_resizer.fixed_shape_resizer
-        fixed.height = fixed.width = side
-        yield kind, config
+        yield _single_shot(part, 'fpn', objects)
 
 
-def _efficient_detectors(objects: Objects) -> Iterator[Tuple[str, _Config]]:
+def _efficient_detectors(objects: Objects) -> Iterator[Proposal]:
     width = objects.width(f'{_TOWERS}/BoxPredictionTower/0')
-    for kind, iterations, side in published_objects.EFFICIENT.get(width, ()):
-        config = published_objects.efficient_detector(kind)
-        levels = config.model.ssd.feature_extractor.bifpn
-        levels.num_iterations, levels.num_filters = iterations, width
-        if not _has_weights(objects):
-            levels.combine_method = 'sum'
-        _set_shared_head(config, objects)
-        levels.min_level, levels.max_level = _levels(objects)
-        keeping = config.model.ssd.image_resizer.keep_aspect_ratio_resizer
-        keeping.min_dimension = keeping.max_dimension = side
-        yield kind, config
+    nodes = (f'{_COMBINATIONS}/{node}' for node in objects.children(_COMBINATIONS))
+    weights = f'bifpn_{bifpn.COMBINE_WEIGHTS}'
+    has_weights = any(objects.array(f'{node}/{weights}') is not None for node in nodes)
+    for kind, network in TYPES.items():
+        if NECKS[network].depth == width:
+            part = ssd_pb2.SsdFeatureExtractor(type=kind)
+            part.bifpn.num_iterations, part.bifpn.num_filters = NECKS[network].iterations, width
+            if not has_weights:
+                part.bifpn.combine_method = 'sum'
+            yield _single_shot(part, 'bifpn', objects)
 
 
-def _has_weights(objects: Objects) -> bool:
-    """Check whether a BiFPN weights the inputs of its nodes."""
-    nodes = objects.children(_COMBINATIONS)
-    path = f'bifpn_{bifpn.COMBINE_WEIGHTS}'
-    return any(objects.array(f'{_COMBINATIONS}/{node}/{path}') is not None for node in nodes)
-
-
-def _levels(objects: Objects) -> Tuple[int, int]:
-    count = len([name for name in objects.children(_NORMS) if name.isdigit()])
-    return _MIN_LEVEL, _MIN_LEVEL + max(count, 1) - 1
-
-
-def _set_shared_head(config: _Config, objects: Objects) -> None:
-    """Set the head that all maps share, its number of classes, and the anchors."""
-    ssd = config.model.ssd
-    head = ssd.box_predictor.weight_shared_convolutional_box_predictor
+def _single_shot(part: ssd_pb2.SsdFeatureExtractor, pyramid: str, objects: Objects) -> Proposal:
+    """Describe a detector with a feature extractor and the head that all maps share."""
+    levels, count = getattr(part, pyramid), sum(map(str.isdigit, objects.children(_NORMS)))
+    levels.min_level, levels.max_level = _MIN_LEVEL, _MIN_LEVEL + max(count, 1) - 1
+    proposal = Proposal(published.single_shot(part.type, _SHARED), part.type)
+    proposal.merge('model.ssd.feature_extractor', part, _EVIDENCE)
     towers = objects.children(_TOWERS)
     tower = f'{_TOWERS}/{towers[0]}' if towers else ''
-    head.share_prediction_tower = towers == ['PredictionTower']
-    head.num_layers_before_predictor = len(objects.children(tower)) if tower else 0
-    head.depth = objects.width(f'{tower}/0') or head.depth
-    head.use_depthwise = objects.array(f'{tower}/0/depthwise_kernel') is not None
+    values = {
+        'share_prediction_tower': towers == ['PredictionTower'],
+        'num_layers_before_predictor': len(objects.children(tower)) if tower else 0,
+        'use_depthwise': objects.array(f'{tower}/0/depthwise_kernel') is not None,
+        'depth': objects.width(f'{tower}/0'),
+    }
+    for name, value in values.items():
+        if value or name != 'depth':
+            proposal.set(f'model.ssd.box_predictor.{_SHARED}.{name}', value, _EVIDENCE)
     boxes = objects.width(f'{_PREDICTOR}/_box_prediction_head/_box_encoder_layers/0')
-    classes = objects.width(f'{_CLASSES}/0')
-    anchors = boxes // _CODE_SIZE
-    octaves, left = divmod(anchors, len(published_objects.RATIOS))
-    if not octaves or left or classes % anchors:
-        raise Refusal(
-            f'a checkpoint tells no anchors, and its {anchors} anchors of a cell are not several '
-            f'scales of {len(published_objects.RATIOS)} published aspect ratios'
-        )
-    multiscale = ssd.anchor_generator.multiscale_anchor_generator
-    multiscale.min_level, multiscale.max_level = _levels(objects)
-    multiscale.anchor_scale, multiscale.scales_per_octave = 4.0, octaves
-    multiscale.aspect_ratios.extend(published_objects.RATIOS)
-    published_objects.set_suppression(ssd)
-    ssd.num_classes = classes // anchors - int(ssd.add_background_class)
+    classes, anchors = objects.width(f'{_CLASSES}/0'), boxes // _CODE_SIZE
+    published.add_single_shot(proposal, anchors, count)
+    columns = classes // anchors - int(proposal.config.model.ssd.add_background_class)
+    proposal.set('model.ssd.num_classes', columns, _EVIDENCE)
+    return proposal
 
 
-def _center_nets(objects: Objects) -> Iterator[Tuple[str, _Config]]:
-    others = set(objects.children(_HEADS)) - set(_CENTER_HEADS)
+def _center_nets(objects: Objects) -> Iterator[Proposal]:
+    others = set(objects.children(_HEADS)) - set(_CENTER_HEADS.values())
     if others:
         raise Refusal(f'it is a CenterNet with {errors.shortened(sorted(others), 3)} besides boxes')
-    classes = objects.width(f'{_HEADS}/object_center/0/layer_with_weights-1')
+    layers = {name: objects.layers(f'{_HEADS}/{path}/0') for name, path in _CENTER_HEADS.items()}
     is_hourglass = '_network' in objects.children(_EXTRACTOR)
-    for kind in published_objects.HOURGLASSES if is_hourglass else published_objects.CENTER_NETS:
-        config = published_objects.center_net(kind)
-        model = config.model.center_net
-        model.num_classes = classes
-        task = model.object_detection_task
-        heads = (
-            task.offset_head_params,
-            task.scale_head_params,
-            model.object_center_params.center_head_params,
-        )
-        for name, head in zip(_CENTER_HEADS, heads):
-            _set_center_head(head, f'{_HEADS}/{name}/0', objects)
-        yield kind, config
+    for kind in extractors.EXTRACTORS:
+        if layers[heads.CENTER] and is_hourglass == kind.startswith('hourglass'):
+            proposal = center_nets.describe(kind, layers)
+            proposal.unknown.append(published.UNKNOWN)
+            yield proposal
 
 
-def _set_center_head(
-    head: center_net_pb2.CenterNet.PredictionHeadParams, path: str, objects: Objects
-) -> None:
-    """Set the layers of a head of a CenterNet before the last."""
-    layers = [name for name in objects.children(path) if name.startswith('layer_with_weights')]
-    kernels = [objects.array(f'{path}/layer_with_weights-{n}/kernel') for n in range(len(layers))]
-    known = [kernel for kernel in kernels[:-1] if kernel is not None]
-    head.num_filters.extend(kernel.shape[-1] for kernel in known)
-    head.kernel_sizes.extend(kernel.shape[0] for kernel in known)
-
-
-def _match(config: _Config, objects: Objects) -> _Match:
+def _match(config: pipeline_pb2.TrainEvalPipelineConfig, objects: Objects) -> _Match:
     """Find the variables of a config's model in a checkpoint."""
     try:
         task = DetectionTask.from_config(config)
@@ -257,27 +229,3 @@ def _match(config: _Config, objects: Objects) -> _Match:
         else:
             arrays[name] = value
     return _Match(arrays, differences)
-
-
-def _describe(kind: str, config: _Config) -> Proposal:
-    proposal = Proposal(config, kind)
-    model = Section(config).child(f'model.{config.model.WhichOneof("model")}')
-    proposal.learn(model.at('num_classes'), model.message.num_classes, _EVIDENCE)
-    if config.model.HasField('ssd'):
-        extractor = config.model.ssd.feature_extractor
-        pyramid = extractor.WhichOneof('feature_pyramid_oneof') or ''
-        levels = model.child(f'feature_extractor.{pyramid}')
-        for name in ('min_level', 'max_level', 'num_iterations', 'num_filters', 'combine_method'):
-            if name in levels.message.DESCRIPTOR.fields_by_name:
-                proposal.learn(levels.at(name), getattr(levels.message, name), _EVIDENCE)
-        head = model.child('box_predictor.weight_shared_convolutional_box_predictor')
-        for name in (
-            'depth', 'num_layers_before_predictor', 'share_prediction_tower', 'use_depthwise'
-        ):  # fmt: skip
-            proposal.learn(head.at(name), getattr(head.message, name), _EVIDENCE)
-    proposal.learn(model.at('feature_extractor.type'), kind, _EVIDENCE)
-    proposal.unknown.append(
-        'A checkpoint tells neither the size of images, nor anchors, normalization, activations '
-        'and suppression: they are the published ones.'
-    )
-    return proposal

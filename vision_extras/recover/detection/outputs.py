@@ -7,21 +7,13 @@ from typing import Dict, List, Mapping, Optional, Sequence
 import numpy as np
 import tensorflow as tf
 
-from estimator_lib.config.section import Section
 from model_fns.detection import fields
-from protos import post_processing_pb2
 from vision_extras.recover.artifacts import running
 from vision_extras.recover.artifacts.graphs import Graph
 from vision_extras.recover.artifacts.reading import Artifact
 from vision_extras.recover.detection import decoding
 from vision_extras.recover.facts import Proposal
 
-_Processing = post_processing_pb2.PostProcessing
-CONVERTERS = {
-    'IDENTITY': _Processing.IDENTITY,
-    'SIGMOID': _Processing.SIGMOID,
-    'SOFTMAX': _Processing.SOFTMAX,
-}
 _IMAGE = (64, 96)
 # Detections that another order of clipping and suppression replaces.
 _OTHER_DETECTIONS = 0.1
@@ -98,7 +90,7 @@ def read_suppression(
     suppression: Optional[decoding.Suppression],
     runner: running.Runner,
     known: Mapping[str, str],
-    section: Section[post_processing_pb2.BatchNonMaxSuppression],
+    where: str,
     proposal: Proposal,
 ) -> None:
     """Set the config of suppression.
@@ -107,13 +99,13 @@ def read_suppression(
         suppression: constants of the graph; None: it suppresses nothing.
         runner: of the artifact.
         known: tensors of outputs by the key of the signature.
-        section: changed in place.
-        proposal: learns what is read.
+        where: path of the post-processing.
+        proposal: changed in place.
     """
     if suppression is None:
         proposal.unknown.append('Its graph suppresses no overlapping boxes.')
         return
-    evidence = f'input of {suppression.where}'
+    where, evidence = f'{where}.batch_non_max_suppression', f'input of {suppression.where}'
     numbers = {
         'iou_threshold': suppression.iou_threshold,
         'score_threshold': suppression.score_threshold,
@@ -121,18 +113,28 @@ def read_suppression(
     }
     for name, number in numbers.items():
         if number is not None:
-            value = float(f'{max(number, 0.0):.6g}')
-            proposal.set(section, name, value, evidence)
-    boxes = known.get(fields.DETECTION_BOXES)
-    if boxes is not None:
-        try:
-            image = runner.test_image(_IMAGE)
-            rows = runner.run({'boxes': boxes}, image)['boxes'].shape[1]
-        except tf.errors.OpError:
-            return
+            proposal.set(f'{where}.{name}', max(float(number), 0.0), evidence)
+    rows = count_detections(runner, known)
+    if rows is not None:
         found = f'{fields.DETECTION_BOXES} has {rows} rows'
-        proposal.set(section, 'max_total_detections', rows, found)
+        proposal.set(f'{where}.max_total_detections', rows, found)
     most = suppression.max_per_class
     if most is not None:
-        most = min(most, section.message.max_total_detections)
-        proposal.set(section, 'max_detections_per_class', most, evidence)
+        total = proposal.at(where).max_total_detections
+        proposal.set(f'{where}.max_detections_per_class', min(most, total), evidence)
+
+
+def count_detections(runner: running.Runner, known: Mapping[str, str]) -> Optional[int]:
+    """Return the number of detections of an image; None: it is not known.
+
+    Args:
+        runner: of the artifact.
+        known: tensors of outputs by the key of the signature.
+    """
+    boxes = known.get(fields.DETECTION_BOXES)
+    if boxes is None:
+        return None
+    try:
+        return int(runner.run({'boxes': boxes}, runner.test_image(_IMAGE))['boxes'].shape[1])
+    except tf.errors.OpError:
+        return None

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from model_fns.detection import fields
 from model_fns.detection.detections import device_suppression
-from protos import pipeline_pb2, ssd_pb2
+from protos import pipeline_pb2
 from vision_extras.recover.artifacts import graphs
 from vision_extras.recover.detection import device_op
 from vision_extras.recover.facts import Proposal, Refusal
@@ -40,9 +40,10 @@ def build(anchors=ANCHORS, gathers=False):
 
 @pytest.mark.parametrize('gathers', [False, True])
 def test_attributes_become_fields(gathers):
-    graph, ssd = build(gathers=gathers), ssd_pb2.Ssd()
+    graph = build(gathers=gathers)
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
-    anchors = device_op.read(ssd, graph, device_op.find(graph), 4, proposal)
+    anchors = device_op.read(graph, device_op.find(graph), 4, proposal)
+    ssd = proposal.config.model.ssd
     np.testing.assert_array_equal(anchors, ANCHORS)
     coder = ssd.box_coder.faster_rcnn_box_coder
     scales = (coder.y_scale, coder.x_scale, coder.height_scale, coder.width_scale)
@@ -60,4 +61,4 @@ def test_anchors_that_are_no_constant_are_refused():
     graph = build(anchors=None)
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
     with pytest.raises(Refusal, match='the anchors of last are no constant'):
-        device_op.read(ssd_pb2.Ssd(), graph, 'last', 4, proposal)
+        device_op.read(graph, 'last', 4, proposal)

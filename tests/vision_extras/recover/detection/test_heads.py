@@ -2,17 +2,12 @@
 
 import pytest
 
-from protos import pipeline_pb2
 from vision_extras.recover.detection import heads
-from vision_extras.recover.facts import Proposal, Refusal
-
-
-def recognize(shapes):
-    return heads.recognize(shapes, Proposal(pipeline_pb2.TrainEvalPipelineConfig(), ''))
+from vision_extras.recover.facts import Refusal
 
 
 def test_separate_heads():
-    head = recognize(
+    head = heads.recognize(
         {
             'BoxPredictor_0/BoxEncodingPredictor/weights': (3, 3, 16, 12),
             'BoxPredictor_0/ClassPredictor/weights': (3, 3, 16, 63),
@@ -27,7 +22,7 @@ def test_separate_heads():
 
 def test_shared_head():
     scope = 'WeightSharedConvolutionalBoxPredictor'
-    head = recognize(
+    head = heads.recognize(
         {
             f'{scope}/PredictionTower/conv2d_0/weights': (3, 3, 16, 24),
             f'{scope}/PredictionTower/conv2d_1/weights': (3, 3, 24, 24),
@@ -35,14 +30,14 @@ def test_shared_head():
             f'{scope}/ClassPredictor/weights': (3, 3, 24, 10),
         }
     )
-    assert (head.anchors_of_all, head.class_columns) == (2, 5)
+    assert (head.anchors, head.class_columns) == ([2], 5)
     config = head.config.weight_shared_convolutional_box_predictor
     assert (config.depth, config.num_layers_before_predictor) == (24, 2)
     assert config.share_prediction_tower and not config.use_depthwise
 
 
 def test_other_kernels_are_no_head():
-    assert recognize({'MobilenetV1/Conv2d_0/weights': (3, 3, 3, 32)}) is None
+    assert heads.recognize({'MobilenetV1/Conv2d_0/weights': (3, 3, 3, 32)}) is None
 
 
 def test_codes_of_rotated_boxes_must_be_known():
@@ -52,6 +47,6 @@ def test_codes_of_rotated_boxes_must_be_known():
         f'{scope}/ClassPredictor/weights': (3, 3, 24, 18),
     }
     with pytest.raises(Refusal, match='its 30 codes of boxes .* of rotated boxes is not supported'):
-        recognize(shapes)
-    head = heads.recognize(shapes, Proposal(pipeline_pb2.TrainEvalPipelineConfig(), ''), 5)
-    assert (head.anchors_of_all, head.class_columns, head.code_size) == (6, 3, 5)
+        heads.recognize(shapes)
+    head = heads.recognize(shapes, 5)
+    assert (head.anchors, head.class_columns) == ([6], 3)

@@ -13,7 +13,8 @@ from model_fns.detection.task import DetectionTask
 from tests import tiny_center_net
 from tests.model_fns.detection import recorded_objects
 from tests.vision_extras.recover import recovered
-from vision_extras.recover.detection import defaults, object_checkpoints, published_objects
+from vision_extras.recover import bases
+from vision_extras.recover.detection import object_checkpoints, published
 
 tf1 = tf.compat.v1
 
@@ -42,7 +43,7 @@ def write(values, folder):
 
 
 def pyramid():
-    config = defaults.build(PYRAMID, 'weight_shared_convolutional_box_predictor')
+    config = published.single_shot(PYRAMID, 'weight_shared_convolutional_box_predictor')
     ssd = config.model.ssd
     ssd.num_classes = 3
     ssd.image_resizer.fixed_shape_resizer.height = 320
@@ -58,7 +59,7 @@ def pyramid():
     multiscale.min_level, multiscale.max_level, multiscale.anchor_scale = 3, 6, 4.0
     multiscale.aspect_ratios.extend([1.0, 2.0, 0.5])
     multiscale.scales_per_octave = 2
-    published_objects.set_suppression(ssd)
+    ssd.post_processing.CopyFrom(bases.published('ssd_fpn').ssd.post_processing)
     return config
 
 
@@ -136,7 +137,8 @@ class Published:
 
 def test_published_efficient_detector_is_recognized():
     objects = Published('ssd_efficientdet_d0_512x512_coco17_tpu-8')
-    ((kind, config),) = object_checkpoints._candidates(objects)
+    (proposal,) = object_checkpoints._candidates(objects)
+    kind, config = proposal.network, proposal.config
     assert kind == 'ssd_efficientnet-b0_bifpn_keras' and config.model.ssd.num_classes == 90
     match = object_checkpoints._match(config, objects)
     assert match.differences == [] and len(match.arrays) == len(objects.shapes)
@@ -144,8 +146,9 @@ def test_published_efficient_detector_is_recognized():
 
 def test_large_efficient_detector_sums_without_weights():
     objects = Published('ssd_efficientdet_d6_1408x1408_coco17_tpu-32')
-    kind, config = next(object_checkpoints._candidates(objects))
-    levels = config.model.ssd.feature_extractor.bifpn
+    proposal = next(object_checkpoints._candidates(objects))
+    kind = proposal.network
+    levels = proposal.config.model.ssd.feature_extractor.bifpn
     assert kind == 'ssd_efficientnet-b6_bifpn_keras'
     assert (levels.combine_method, levels.num_iterations, levels.num_filters) == ('sum', 8, 384)
     assert (levels.min_level, levels.max_level) == (3, 7)

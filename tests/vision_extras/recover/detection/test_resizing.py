@@ -35,7 +35,9 @@ def test_resizer_is_found_again(text):
     artifact = reading.Artifact('a', reading.FROZEN_GRAPH, {}, found)
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
     with running.open_runner(artifact) as runner:
-        told = resizing.recognize(runner, found, 'resized:0', 'x', proposal)
+        where = 'model.ssd.image_resizer'
+        resizing.read(runner, found, 'resized:0', where, proposal)
+    told = proposal.at(where)
     assert told.WhichOneof('image_resizer_oneof') == config.WhichOneof('image_resizer_oneof')
     expected, actual = (
         recovered.flat(recovered.plain(recovered.with_defaults(each))) for each in (config, told)

@@ -29,7 +29,7 @@ model {{
       min_dimension: 96 max_dimension: 128 pad_to_max_dimension: true
     }} }}
     feature_extractor {{
-      type: "ssd_mobilenet_v2"
+      type: "ssd_mobilenet_v1"
       depth_multiplier: 0.25
       min_depth: 8
       use_depthwise: true
@@ -70,14 +70,14 @@ model {{
   ssd {{
     num_classes: 3
     image_resizer {{ keep_aspect_ratio_resizer {{
-      min_dimension: 128 max_dimension: 128 pad_to_max_dimension: true
+      min_dimension: 64 max_dimension: 64 pad_to_max_dimension: true
     }} }}
     feature_extractor {{
       type: "ssd_efficientnet-b0_bifpn_keras"
       depth_multiplier: 0.25
       min_depth: 8
       bifpn {{
-        min_level: 3 max_level: 7 num_iterations: 2 num_filters: 64 combine_method: "attention"
+        min_level: 3 max_level: 5 num_iterations: 2 num_filters: 64 combine_method: "attention"
       }}
       conv_hyperparams {{ {BIASED} }}
     }}
@@ -89,7 +89,7 @@ model {{
     }}
     anchor_generator {{
       multiscale_anchor_generator {{
-        min_level: 3 max_level: 7 anchor_scale: 3.0 aspect_ratios: [1.0, 2.0] scales_per_octave: 3
+        min_level: 3 max_level: 5 anchor_scale: 3.0 aspect_ratios: [1.0, 2.0] scales_per_octave: 3
       }}
     }}
     box_coder {{ faster_rcnn_box_coder {{ }} }}
@@ -240,8 +240,7 @@ def test_heads_get_the_order_of_newer_anchors_and_outputs_that_of_the_artifact(o
     kernel = np.arange(2 * count).reshape(1, 1, 1, 2 * count)  # two columns an anchor
     kernels = types.SimpleNamespace(arrays=dict.fromkeys([*names, 'other/weights'], kernel))
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
-    boxes = np.full([count, 4], 0.5)
-    single_shot._reorder(kernels, [count], boxes, np.array(order), proposal)
+    single_shot._reorder(kernels, [count], [(1, 1)], np.array(order), proposal)
     for name in names:
         assert kernels.arrays[name].ravel().tolist() == columns
     assert kernels.arrays['other/weights'] is kernel

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from protos import faster_rcnn_pb2, pipeline_pb2
+from protos import pipeline_pb2
 from vision_extras.recover.artifacts import reading
-from vision_extras.recover.detection.two_stages import second_stages
+from vision_extras.recover.detection import second_stages
 from vision_extras.recover.facts import Proposal, Refusal
 from vision_extras.recover.kernels import Kernels
 
@@ -16,11 +16,10 @@ def recognize(**widths):
         f'SecondStageBoxPredictor/{name}/weights': np.zeros([1, 1, 7, width], np.float32)
         for name, width in widths.items()
     }
-    model = faster_rcnn_pb2.FasterRcnn()
     proposal = Proposal(pipeline_pb2.TrainEvalPipelineConfig(), '')
     artifact = reading.Artifact('a', reading.CHECKPOINT, arrays)
-    second_stages.recognize(model, Kernels(artifact), None, proposal)
-    return model
+    second_stages.recognize(Kernels(artifact), None, proposal)
+    return proposal.config.model.faster_rcnn
 
 
 def test_boxes_of_each_class_and_of_all():

@@ -1,1 +1,0 @@
-"""Parts of two-stage detectors in artifacts."""
