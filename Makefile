@@ -16,7 +16,8 @@
 # make test-numerics  runs the tests of what networks compute with kernels that make test does not
 #              take on this processor: none of oneDNN's, AVX2's, AVX-512's, and those for a single
 #              thread; then compares the bounds on rounding with what was measured
-# make published    trains, evaluates and exports every published detection config
+# make published    trains, evaluates and exports every published detection config, after the tests
+#              of networks of whose layers make test builds each kind once
 # make benchmark    start, steps, input and serving on this machine: the goals of docs/performance.md
 # make devices  the table of docs/devices.md: each family in each format and runtime that is installed;
 #              FAMILIES=single-shot,CenterNet has a part of it
@@ -107,7 +108,7 @@ test-estimator-api: $(INSTALLED_TEST)
 test-numerics: $(INSTALLED_TEST)
 	@log=$$(mktemp); for kernels in $(KERNELS); do echo "$$kernels"; \
 	  env $$kernels ROUNDING_LOG=$$log $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal \
-	      $(NUMERIC_TESTS) -k 'not ($(NOT_NUMERIC))' || { rm $$log; exit 1; }; \
+	      $(NUMERIC_TESTS) -m '' -k 'not ($(NOT_NUMERIC))' || { rm $$log; exit 1; }; \
 	done; $(BIN)/python -m tests.rounding $$log; status=$$?; rm $$log; exit $$status
 
 lint: $(INSTALLED_TEST)
@@ -130,6 +131,7 @@ benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks.serving.exports
 
 published: $(INSTALLED_TEST)
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m published tests/model_fns
 	$(BIN)/python -m tests.campaigns.published $(CONFIGS)
 
 devices: $(INSTALLED_TEST)

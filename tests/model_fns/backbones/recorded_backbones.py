@@ -3,15 +3,10 @@
 A test file imports its family's module, which registers the networks, then calls
 
     check_variables('mobilenet_v1')  # names, shapes, end points, parameter counts
-    check_golden('mobilenet_v1')     # what it computes, in inference and in training
+    check_golden('mobilenet_v1')     # those and what it computes, in inference and in training
 
-and, for the features that detection and segmentation models take from a backbone,
-
-    check_detection_variables('ssd_mobilenet_v1_coco', build, extra='_Conv2d_')
-    check_detection_features('ssd_mobilenet_v1_coco', build, ['Conv2d_11_pointwise'])
-    check_segmentation_features('mobilenet_v2_aspp_decoder', build)
-
-where `build` makes end points of images. All skip, with a reason, where nothing is recorded.
+Both skip, with a reason, where nothing is recorded. What detection and segmentation models take
+from a backbone is compared with their records in the tests of these models.
 """
 
 from __future__ import annotations
@@ -21,7 +16,6 @@ import functools
 import importlib.util
 import json
 import math
-import re
 import types
 from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
@@ -66,7 +60,7 @@ def build(
     options: Optional[registry.Options] = None,
 ) -> Built:
     """Build a registered network in a fresh graph."""
-    network = registry.NETWORKS.get(name)
+    network = registry.get_network(name, task='detection')
     options = options or registry.Options(dropout_keep_prob=1.0)
     graph = tf.Graph()
     with graph.as_default():
@@ -78,35 +72,22 @@ def build(
 
 
 @initial_values.left_out()
-def check_variables(name: str, image_size: Optional[Tuple[int, int]] = None) -> None:
-    """Compare variables and end points with the published list of that network.
+def check_variables(name: str) -> None:
+    """Compare variables and end points in training with the published list of that network.
 
     Args:
         name: a registered network, of which there is a list.
-        image_size: height and width to build at; end point shapes are compared only at the list's
-            own size, which is the default.
     """
     expected = variable_list(name)
-    size = tuple(image_size or expected['input'])
-    for is_training, key in ((False, 'end_points'), (True, 'end_points_train')):
-        built = build(name, size, is_training, batch=expected['batch'])
-        _check_variable_list(built, expected, is_training)
-        published = {point: tuple(shape) for point, shape in expected[key]}
-        actual = {point: tuple(value.shape) for point, value in built.end_points.items()}
-        assert registry.LOGITS in actual
-        assert set(published) <= set(actual), sorted(set(published) - set(actual))
-        assert set(actual) - set(published) <= _OURS, sorted(set(actual) - set(published))
-        if size == tuple(expected['input']):
-            assert {point: actual[point] for point in published} == published
-    penalties = built.graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
-    updates = built.graph.get_collection(tf1.GraphKeys.UPDATE_OPS)
-    assert len(penalties) == expected['n_regularization_losses']
-    assert len(updates) == expected['n_update_ops']
+    built = build(name, tuple(expected['input']), is_training=True, batch=expected['batch'])
+    _check_variable_list(built, expected, is_training=True)
+    for point, shape in expected['end_points_train']:
+        assert tuple(built.end_points[point].shape) == tuple(shape), point
 
 
 @initial_values.left_out()
 def check_golden(name: str) -> None:
-    """Compare the outputs of a network with the recorded case of that name.
+    """Compare variables and outputs of a network with its list and its recorded case.
 
     Args:
         name: a registered network, of which there is a recorded case.
@@ -115,67 +96,6 @@ def check_golden(name: str) -> None:
     images = normalized_input(case)
     _check_inference(name, case, images)
     _check_training(name, case, images)
-
-
-@initial_values.left_out()
-def check_detection_variables(config: str, build: Builder, extra: str = '(?!)') -> None:
-    """Compare a backbone's variables with those of a published detection model.
-
-    Args:
-        config: the name of the model's config.
-        build: makes the backbone; called in the scope `FeatureExtractor`.
-        extra: pattern of the variables in the backbone's scope that are not the backbone's.
-    """
-    expected = _read_json('spec', 'variables', f'{config}.json')
-    graph = tf.Graph()
-    with graph.as_default(), tf1.variable_scope('FeatureExtractor'):
-        build(tf1.placeholder(tf.float32, [2, *expected['input'], 3]))
-    actual = variables_of(graph)
-    scopes = {'/'.join(name.split('/')[:2]) for name in actual}
-    published = {
-        name: (tuple(shape), trainable)
-        for name, shape, trainable in expected['variables']
-        if '/'.join(name.split('/')[:2]) in scopes and not re.search(extra, name)
-    }
-    assert set(actual) == set(published), sorted(set(actual) ^ set(published))
-    assert actual == published
-
-
-@initial_values.left_out()
-def check_detection_features(case_name: str, build: Builder, taps: Sequence[str]) -> None:
-    """Compare a backbone's end points with the feature maps of a recorded detection model.
-
-    Args:
-        case_name: of the recorded case; its images are normalized to [-1, 1].
-        build: makes the backbone; called in the scope `FeatureExtractor`.
-        taps: the end points that are the model's first feature maps.
-    """
-    case = _read_arrays(f'{case_name}.npz')
-    shape = tuple(case['infer/preprocessed__shape'])
-    with tf.Graph().as_default(), tf1.Session() as session:
-        pixels = case['input_image_uint8'].astype(np.float32)
-        images = tf1.image.resize_bilinear(pixels, shape[1:3]) * (2.0 / 255.0) - 1.0
-        with tf1.variable_scope('FeatureExtractor'):
-            end_points = build(images)
-        set_weights(session)
-        images, *maps = session.run([images, *(end_points[tap] for tap in taps)])
-    _assert_recorded(case, 'infer/preprocessed', images, 1e-5)
-    for index, value in enumerate(maps):
-        assert value.shape == tuple(case[f'infer/fm_{index}__shape'])
-        assert_close(_stats(value), case[f'infer/fm_{index}__stats'], 1e-4, taps[index])
-
-
-@initial_values.left_out()
-def check_segmentation_features(case_name: str, build: Builder) -> None:
-    """Compare a backbone's end points with those of a recorded segmentation model."""
-    case = _read_arrays('segmentation', f'{case_name}.npz')
-    images = case['input_image_uint8'].astype(np.float32) * (2.0 / 255.0) - 1.0
-    _assert_recorded(case, 'infer/preprocessed', images, 1e-5)
-    with tf.Graph().as_default(), tf1.Session() as session:
-        end_points = build(tf.constant(images))
-        set_weights(session)
-        values = session.run(end_points)
-    _check_end_point_stats(case, values, 1e-4)
 
 
 def variables_of(graph: tf.Graph) -> Dict[str, Tuple[Tuple[int, ...], bool]]:
@@ -332,10 +252,23 @@ def _check_variable_list(built: Built, expected: Dict[str, Any], is_training: bo
     count = sum(math.prod(shape) for shape, is_trainable in actual.values() if is_trainable)
     if not later:
         assert count == expected['n_params_trainable']
+    published = {
+        point for point, _ in expected['end_points_train' if is_training else 'end_points']
+    }
+    actual = set(built.end_points)
+    assert registry.LOGITS in actual
+    assert published <= actual, sorted(published - actual)
+    assert actual - published <= _OURS, sorted(actual - published)
+    if is_training:
+        penalties = built.graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
+        updates = built.graph.get_collection(tf1.GraphKeys.UPDATE_OPS)
+        assert len(penalties) == expected['n_regularization_losses']
+        assert len(updates) == expected['n_update_ops']
 
 
 def _check_inference(name: str, case: Dict[str, np.ndarray], images: np.ndarray) -> None:
     built = build(name, images.shape[1:3], is_training=False)
+    _check_variable_list(built, variable_list(name), is_training=False)
     with tf1.Session(graph=built.graph) as session:
         set_weights(session)
         end_points = session.run(built.end_points, {built.images: images})
@@ -347,6 +280,7 @@ def _check_inference(name: str, case: Dict[str, np.ndarray], images: np.ndarray)
 
 def _check_training(name: str, case: Dict[str, np.ndarray], images: np.ndarray) -> None:
     built = build(name, images.shape[1:3], is_training=True)
+    _check_variable_list(built, variable_list(name), is_training=True)
     with built.graph.as_default(), tf1.Session() as session:
         fetches = _training_tensors(built, case['train/labels'])
         names = [str(variable) for variable in case['train/grad_norm_names']]
@@ -368,7 +302,6 @@ def _check_training(name: str, case: Dict[str, np.ndarray], images: np.ndarray) 
     rounding.check_gradient_norms(
         name, values['gradient_norms'], case['train/grad_norms'], case['train/grad_norm_names']
     )
-    assert len(updates) == case['train/n_update_ops']
 
 
 def _training_tensors(built: Built, labels: np.ndarray) -> Dict[str, Any]:

@@ -33,13 +33,6 @@ def initial_values():
         return session.run({v.op.name: v for v in tf1.trainable_variables()})
 
 
-def test_kernel_is_read_from_the_scope():
-    assert parts.kernel_size('Conv2d_0b_1x7') == (1, 7)
-    assert parts.kernel_size('Conv_1_0c_5x5') == (5, 5)
-    with pytest.raises(ValueError, match='Conv2d_2a'):
-        parts.kernel_size('Conv2d_2a')
-
-
 @given(st.integers(1, 2000), st.floats(0.01, 2.0, allow_nan=False), st.integers(1, 64))
 def test_scaled_depth_rounds_down_and_has_a_floor(channels, multiplier, at_least):
     options = registry.Options(depth_multiplier=multiplier, min_depth=at_least)
@@ -77,18 +70,6 @@ def test_branches_are_joined_in_their_order():
         [10.0, 20.0, 30.0, 30.0, 33.0, 33.0],
     ]
     np.testing.assert_allclose(evaluate(module, inputs)[0, 0], expected)
-
-
-def test_strides_and_padding_shape_the_map():
-    inputs = np.zeros([1, 9, 12, 1])
-    for layer, shape in [
-        (MaxPool('MaxPool_1a_3x3', stride=2, padding='VALID'), (1, 4, 5, 1)),
-        (MaxPool('MaxPool_1a_3x3', stride=2), (1, 5, 6, 1)),
-        (Conv('Conv2d_1a_3x3', 2, stride=2, padding='VALID'), (1, 4, 5, 2)),
-        (Conv('Conv2d_1a_1x1', 2, kernel=3, padding='VALID'), (1, 7, 10, 2)),
-        (AvgPool('AvgPool_0a_3x3'), (1, 9, 12, 1)),
-    ]:
-        assert evaluate(layer, inputs).shape == shape
 
 
 def test_initial_weights_of_a_layer_override_those_of_the_style():

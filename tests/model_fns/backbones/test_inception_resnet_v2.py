@@ -8,7 +8,6 @@ from model_fns import layers
 from model_fns.backbones import inception_resnet_v2, registry
 from model_fns.backbones.inception_parts import Conv
 from model_fns.backbones.inception_resnet_v2 import Repeat, Residual
-from tests.model_fns.backbones.inception_facts import detector_variables
 
 pytestmark = pytest.mark.usefixtures('no_initial_values')
 
@@ -31,14 +30,6 @@ def test_residual_is_scaled_before_it_is_added(activate, expected):
         np.testing.assert_allclose(session.run(outputs).ravel(), expected, rtol=1e-5)
 
 
-def test_scales_are_the_published_ones():
-    network = inception_resnet_v2._layers('VALID', atrous=False)
-    repeats = [(layer.count, layer.block.scale) for layer in network if isinstance(layer, Repeat)]
-    assert repeats == [(10, 0.17), (20, 0.10), (9, 0.20)]
-    last = [layer for layer in network if isinstance(layer, Residual)]
-    assert [(block.scale, block.activate) for block in last] == [(1.0, False)]
-
-
 @pytest.mark.usefixtures('initial_values')
 def test_atrous_block_sees_each_second_pixel():
     """On every second pixel it computes what the plain block computes of those pixels alone."""
@@ -54,32 +45,6 @@ def test_atrous_block_sees_each_second_pixel():
         session.run(tf1.global_variables_initializer())
         atrous, plain = session.run(outputs)
     np.testing.assert_allclose(atrous[:, ::2, ::2], plain, rtol=1e-5, atol=1e-6)
-
-
-def test_stages_of_faster_rcnn_have_the_published_variables():
-    name = 'faster_rcnn_inception_resnet_v2_atrous_coco'
-    first_scope, second_scope = 'FirstStageFeatureExtractor/', 'SecondStageFeatureExtractor/'
-    style = inception_resnet_v2.inception_resnet_v2_style(False, registry.Options())
-    with tf.Graph().as_default():
-        with tf1.variable_scope(first_scope[:-1]):
-            first = inception_resnet_v2.inception_resnet_v2_features(
-                tf1.placeholder(tf.float32, [1, 130, 200, 3]),
-                style,
-                output_stride=8,
-                align_feature_maps=True,
-                final_endpoint='PreAuxLogits',
-            )
-        with tf1.variable_scope(second_scope[:-1]):
-            second = inception_resnet_v2.inception_resnet_v2_features(
-                tf1.placeholder(tf.float32, [64, 17, 17, 1088]), style, first_endpoint='Mixed_7a'
-            )
-        variables = {v.op.name: tuple(v.shape) for v in tf1.global_variables()}
-    assert first['PreAuxLogits'].shape == [1, 17, 25, 1088]
-    assert second['Conv2d_7b_1x1'].shape == [64, 8, 8, 1536]
-    assert variables == {
-        **detector_variables(name, first_scope),
-        **detector_variables(name, second_scope),
-    }
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import tensorflow as tf
 from model_fns import layers
 from model_fns.backbones import inception_v2, registry
 from tests.model_fns.backbones import recorded_backbones
-from tests.model_fns.backbones.inception_facts import detector_variables, layer_kinds
 
 pytestmark = pytest.mark.usefixtures('no_initial_values')
 
@@ -24,12 +23,6 @@ def built_variables():
     return {v.op.name: tuple(v.shape) for v in tf1.global_variables()}
 
 
-def test_pools_are_the_published_kinds():
-    kinds = layer_kinds(inception_v2.NETWORK.layers)
-    assert kinds['MaxPool'] == 5  # two between stages, two that halve, and that of Mixed_5c
-    assert kinds['AvgPool'] == 7
-
-
 def test_first_layer_of_the_classifier_has_biases_for_batch_norm():
     built = recorded_backbones.build('inception_v2', (1, 32), is_training=False)
     assert built.end_points[registry.LOGITS].shape == [2, 11]
@@ -40,40 +33,6 @@ def test_first_layer_of_the_classifier_has_biases_for_batch_norm():
         'pointwise_weights',
         'biases',
     ]
-
-
-def test_variables_of_the_ssd_features_are_the_published_ones():
-    published = detector_variables(
-        'ssd_inception_v2_coco', 'FeatureExtractor/InceptionV2/', without='Mixed_5c_'
-    )
-    with tf.Graph().as_default():
-        with tf1.variable_scope('FeatureExtractor'):
-            images = tf1.placeholder(tf.float32, [1, 300, 300, 3])
-            end_points = inception_v2.NETWORK.features(images, DETECTOR_STYLE)
-        assert built_variables() == published
-        # With those of the 8 extra layers and 12 predictors: the published 90.
-        assert len(tf1.losses.get_regularization_losses()) == 90 - 8 - 12
-    assert end_points['Mixed_4c'].shape == [1, 19, 19, 576]
-    assert end_points['Mixed_5c'].shape == [1, 10, 10, 1024]
-
-
-def test_variables_of_both_stages_of_faster_rcnn_are_the_published_ones():
-    name = 'faster_rcnn_inception_v2_coco'
-    published = {
-        **detector_variables(name, 'FirstStageFeatureExtractor/'),
-        **detector_variables(name, 'SecondStageFeatureExtractor/'),
-    }
-    with tf.Graph().as_default():
-        with tf1.variable_scope('FirstStageFeatureExtractor'):
-            images = tf1.placeholder(tf.float32, [1, None, None, 3])
-            options = registry.Options(final_endpoint='Mixed_4e')
-            first = inception_v2.NETWORK.features(images, DETECTOR_STYLE, options)
-        with tf1.variable_scope('SecondStageFeatureExtractor'):
-            crops = tf1.placeholder(tf.float32, [64, 14, 14, 576])
-            second = inception_v2.second_stage(crops, DETECTOR_STYLE)
-        assert built_variables() == published
-    assert list(first)[-1] == 'Mixed_4e'
-    assert second.shape == [64, 7, 7, 1024]
 
 
 def test_depth_multiplier_scales_all_channels():

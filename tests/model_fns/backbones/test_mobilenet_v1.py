@@ -14,36 +14,10 @@ pytestmark = pytest.mark.usefixtures('no_initial_values')
 
 tf1 = tf.compat.v1
 
-FULL_SSD = [
-    'ssd_mobilenet_v1_fpn_shared_box_predictor_640x640_coco14_sync',
-    'ssdlite_mobilenet_v1_coco',
-]
-
 
 def _features(images, **options):
     style = mobilenet_v1.mobilenet_v1_style(False, registry.Options())
     return mobilenet_v1.mobilenet_v1_features(images, style, registry.Options(**options))
-
-
-@pytest.mark.parametrize(
-    'config, depth_multiplier',
-    [
-        *((config, 1.0) for config in FULL_SSD),
-        ('ssd_mobilenet_v1_0.75_depth_300x300_coco14_sync', 0.75),
-        ('embedded_ssd_mobilenet_v1_coco', 0.125),
-    ],
-)
-def test_variables_of_detection_models(config, depth_multiplier):
-    build = functools.partial(_features, depth_multiplier=depth_multiplier, min_depth=16)
-    recorded_backbones.check_detection_variables(config, build, extra='pointwise_._Conv2d_|/fpn/')
-
-
-def test_features_of_a_detection_model():
-    recorded_backbones.check_detection_features(
-        'ssd_mobilenet_v1_coco',
-        functools.partial(_features, min_depth=16),
-        ['Conv2d_11_pointwise', 'Conv2d_13_pointwise'],
-    )
 
 
 # Table 7 of the paper, in millions, for 1000 classes.

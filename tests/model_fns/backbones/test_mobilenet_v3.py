@@ -21,28 +21,13 @@ def _features(images, architecture, **options):
     )
 
 
-@pytest.mark.parametrize(
-    'config, architecture, final_endpoint',
-    [
-        ('ssdlite_mobilenet_v3_large_320x320_coco', mobilenet_v3.LARGE_DETECTION, 'layer_17'),
-        ('ssdlite_mobilenet_v3_small_320x320_coco', mobilenet_v3.SMALL_DETECTION, 'layer_13'),
-        ('ssdlite_mobilenet_edgetpu_320x320_coco', mobilenet_v3.EDGETPU, 'layer_23'),
-    ],
-)
-def test_variables_of_detection_models(config, architecture, final_endpoint):
-    build = functools.partial(
-        _features, architecture=architecture, min_depth=16, final_endpoint=final_endpoint
-    )
-    recorded_backbones.check_detection_variables(config, build, extra=r'/layer_\d+_\d_Conv2d_')
-
-
 # Tables 3 and 4 of the paper and the published list of checkpoints, in millions.
 @pytest.mark.parametrize(
     'name, depth_multiplier, millions',
     [
         ('mobilenet_v3_large', 0.75, 4.0),
-        ('mobilenet_v3_large_minimalistic', 1.0, 3.9),
-        ('mobilenet_v3_small', 0.75, 2.0),
+        pytest.param('mobilenet_v3_large_minimalistic', 1.0, 3.9, marks=pytest.mark.published),
+        pytest.param('mobilenet_v3_small', 0.75, 2.0, marks=pytest.mark.published),
         ('mobilenet_edgetpu', 1.0, 4.1),
     ],
 )

@@ -80,12 +80,6 @@ def test_subsampling_after_a_block_leaves_its_end_point_large():
     assert widths == [16, 8, 8, 8]
 
 
-def test_depth_multiplier_has_a_floor():
-    options = registry.Options(depth_multiplier=0.25, min_depth=40)
-    blocks = resnet_blocks.make_blocks([1, 1, 1, 1], options)
-    assert [block.depth for block in blocks] == [40, 40, 64, 128]
-
-
 def test_wrong_options_are_named():
     with pytest.raises(errors.ConfigError, match='multi_grid: got 2 rates .1, 2.; .* 3: one'):
         resnet_blocks.make_blocks([3, 4, 6, 3], registry.Options(multi_grid=(1, 2)))
@@ -93,13 +87,6 @@ def test_wrong_options_are_named():
         _planned([1, 1], 2)
     with pytest.raises(errors.ConfigError, match='output_stride: .* cannot have 12'):
         _planned([1, 1], 12)
-
-
-def test_subsample_takes_every_nth_value():
-    values = np.arange(2 * 5 * 4 * 3, dtype=np.float32).reshape(2, 5, 4, 3)
-    with tf.Graph().as_default(), tf1.Session() as session:
-        outputs = resnet_blocks.subsample(tf.constant(values), 2)
-        np.testing.assert_array_equal(session.run(outputs), values[:, ::2, ::2])
 
 
 def test_style_as_published():

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,58 +26,6 @@ def _variables(graph):
         variable.op.name: tuple(variable.shape)
         for variable in graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
     }
-
-
-def _published(shared, config, scope):
-    listed = json.loads((shared / 'spec' / 'variables' / f'{config}.json').read_text())
-    return {
-        name[len(scope) :]: tuple(shape)
-        for name, shape, _ in listed['variables']
-        if name.startswith(scope)
-    }
-
-
-def test_beta_computes_what_the_published_network_does(shared):
-    with np.load(shared / 'golden' / 'segmentation' / 'resnet_v1_50_beta.npz') as case:
-        images = case['input_image_uint8'].astype(np.float32) * 2 / 255 - 1
-        names = [str(name) for name in case['infer/end_point_names']]
-        stats = case['infer/end_point_stats']
-    built = _features('resnet_v1_50_beta', 129, output_stride=16, multi_grid=(1, 2, 4))
-    assert list(built.end_points) == names
-    with tf1.Session(graph=built.graph) as session:
-        recorded_backbones.set_weights(session)
-        values = session.run(built.end_points, {built.images: images})
-    for name, expected in zip(names, stats):
-        value = values[name].astype(np.float64)
-        actual = [value.mean(), value.std(), np.abs(value).max()]
-        recorded_backbones.assert_close(actual, expected, 1e-4, name)
-
-
-def test_feature_pyramid_has_the_variables_of_the_published_detector(shared):
-    published = _published(
-        shared,
-        'ssd_resnet50_v1_fpn_shared_box_predictor_640x640_coco14_sync',
-        'FeatureExtractor/',
-    )
-    built = _features('resnet_v1_50', 128, subsample_after=True)
-    backbone = {
-        name: shape
-        for name, shape in published.items()
-        if '/fpn/' not in name and 'bottom_up' not in name
-    }
-    assert _variables(built.graph) == backbone
-    widths = [int(built.end_points[f'resnet_v1_50/block{i}'].shape[1]) for i in (1, 2, 3, 4)]
-    assert widths == [32, 16, 8, 4]
-
-
-def test_second_stage_has_the_variables_of_the_published_detector(shared):
-    published = _published(shared, 'rfcn_resnet101_coco', 'SecondStageFeatureExtractor/')
-    with tf.Graph().as_default() as graph:
-        crops = tf.zeros([3, 7, 7, 1024])
-        style = resnet_blocks.resnet_style(False, registry.Options())
-        outputs = registry.get_network('resnet_v1_101').second_stage(crops, style)
-    assert outputs.shape == [3, 7, 7, 2048]
-    assert _variables(graph) == published
 
 
 def test_second_stage_takes_options():
@@ -142,13 +88,6 @@ def test_depth_is_the_number_of_layers_with_weights(depth):
     # As the paper counts: the root, three in each unit, the logits.
     assert 3 * sum(resnet_v1.ARCHITECTURES[f'resnet_v1_{depth}'].units) + 2 == depth
     assert registry.NETWORKS.get(f'resnet_v1_{depth}').scope == f'resnet_v1_{depth}'
-
-
-def test_deepest_published_classifier():
-    built = recorded_backbones.build('resnet_v1_152', (33, 33), is_training=False)
-    kernels = [n for n in _variables(built.graph) if n.endswith('/weights')]
-    assert len(kernels) == 152 + 4  # four shortcuts
-    assert built.end_points[registry.LOGITS].shape == [2, 11]
 
 
 def test_classifier_honors_what_it_says():

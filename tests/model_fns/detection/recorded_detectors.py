@@ -81,13 +81,6 @@ class Case:
         assert value.shape == tuple(self.arrays[f'{key}__shape']), key
         return value.ravel()[:: int(self.arrays[f'{key}__stride'])], self.arrays[f'{key}__sub']
 
-    def check_statistics(self, key: str, value: np.ndarray, tolerance: float) -> None:
-        """Compare shape, mean, standard deviation and largest magnitude of a feature map."""
-        assert value.shape == tuple(self.arrays[f'{key}__shape']), key
-        wide = value.astype(np.float64)
-        ours = [wide.mean(), wide.std(), np.abs(wide).max()]
-        assert_close(ours, self.arrays[f'{key}__stats'][:3], tolerance, key)
-
 
 @dataclasses.dataclass(frozen=True)
 class Network:
@@ -175,20 +168,3 @@ def resized(config: ssd_pb2.Ssd, images: np.ndarray) -> tf.Tensor:
         Section(config.image_resizer, 'model.ssd.image_resizer')
     )
     return tf.stack([resizer.resize(tf.constant(image)).image for image in images])
-
-
-@functools.cache
-def run(case: Case, is_training: bool) -> Network:
-    """Run our network on a case's images, with the recorded weights.
-
-    Without dropout in training too, as it was recorded.
-    """
-    with tf.Graph().as_default(), tf1.Session() as session:
-        network = build(case.config, resized(case.config, case.images), is_training)
-        set_weights(session)
-        fetches = {
-            field.name: getattr(network, field.name)
-            for field in dataclasses.fields(Network)
-            if field.name != 'anchors' and getattr(network, field.name) is not None
-        }
-        return Network(anchors=network.anchors, **session.run(fetches))

@@ -222,9 +222,9 @@ def published(rows):
 
 CLASSIFIERS = [
     'inception_v3',
-    'mobilenet_v1',
+    pytest.param('mobilenet_v1', marks=pytest.mark.published),
     'mobilenet_v1_025',
-    'mobilenet_v2',
+    pytest.param('mobilenet_v2', marks=pytest.mark.published),
     'mobilenet_v3_small',
     'resnet_v1_50',
 ]
@@ -258,7 +258,7 @@ def test_the_ranges_of_a_classifier_have_the_published_names(shared, name):
 @pytest.mark.parametrize(
     'name',
     [
-        'ssd_mobilenet_v1_quantized_300x300_coco14_sync',
+        pytest.param('ssd_mobilenet_v1_quantized_300x300_coco14_sync', marks=pytest.mark.published),
         'ssd_mobilenet_v2_quantized_300x300_coco',
         'ssd_mobilenet_v2_fpnlite_quantized_shared_box_predictor_256x256_depthmultiplier_75_coco14'
         '_sync',

@@ -25,6 +25,8 @@ CASES = shared_folder() / 'golden' / 'segmentation'
 
 LISTED = sorted(path.stem for path in SPECS.glob('*.json'))
 RECORDED = sorted(path.stem for path in CASES.glob('*.npz'))
+# Parts of mobilenet_v2_aspp_decoder, and of xception_65.
+SMALLER = ('mobilenet_v2', 'mobilenet_v2_os8', 'xception_41')
 
 
 def test_something_was_recorded(shared):
@@ -42,7 +44,10 @@ def _network(spec, **changes):
     return network.SegmentationNetwork.from_config(config, spec['num_classes'])
 
 
-@pytest.mark.parametrize('name', LISTED)
+@pytest.mark.parametrize(
+    'name',
+    [pytest.param(name, marks=pytest.mark.published if name in SMALLER else ()) for name in LISTED],
+)
 def test_variables_losses_and_updates_are_the_published_ones(name):
     spec = _spec(name)
     with tf.Graph().as_default() as graph:

@@ -33,8 +33,8 @@ def small_reader(path='b0.safetensors', **more):
         ('tf_mobilenetv3_small_100', 0),
         ('xception41', 0),
         ('inception_v3', 10),
-        ('inception_resnet_v2', 10),
-        ('nasnetalarge', 0),
+        pytest.param('inception_resnet_v2', 10, marks=pytest.mark.published),
+        pytest.param('nasnetalarge', 0, marks=pytest.mark.published),
     ],
 )
 def test_logits_are_the_recorded_ones(model, without):

@@ -12,22 +12,6 @@ def scope(kind, layer):
     return found.get(f'{layer}.conv')
 
 
-@pytest.mark.parametrize(
-    ('layer', 'expected'),
-    [
-        ('Conv2d_2b_3x3', 'Conv2d_2b_3x3'),
-        ('Mixed_5b.branch5x5_2', 'Mixed_5b/Branch_1/Conv2d_0b_5x5'),
-        ('Mixed_5c.branch5x5_2', 'Mixed_5c/Branch_1/Conv_1_0c_5x5'),
-        ('Mixed_6a.branch3x3', 'Mixed_6a/Branch_0/Conv2d_1a_1x1'),
-        ('Mixed_6e.branch7x7dbl_5', 'Mixed_6e/Branch_2/Conv2d_0e_1x7'),
-        ('Mixed_7b.branch3x3_2b', 'Mixed_7b/Branch_1/Conv2d_0b_3x1'),
-        ('Mixed_7c.branch3x3_2b', 'Mixed_7c/Branch_1/Conv2d_0c_3x1'),
-    ],
-)
-def test_inception_v3(layer, expected):
-    assert scope(inception.INCEPTION_V3, layer) == f'InceptionV3/{expected}'
-
-
 # Read off timm 1.0.31, with which all 598 variables have their shapes, and the logits agree to 1e-6
 # of the largest.
 @pytest.mark.parametrize(

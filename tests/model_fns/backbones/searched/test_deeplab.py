@@ -111,7 +111,9 @@ def _compare(values, maps):
         recorded_backbones.assert_close(values[name], value, 1e-4, name)
 
 
-@pytest.mark.parametrize('name', ['tiny_pnasnet', 'tiny_hnasnet'])
+@pytest.mark.parametrize(
+    'name', [pytest.param('tiny_pnasnet', marks=pytest.mark.published), 'tiny_hnasnet']
+)
 def test_sizes_that_are_not_known(tiny, name):
     images = _images(50, 41)
     known, _ = _run(name, images, stem_filters=2)
@@ -123,7 +125,7 @@ def test_sizes_that_are_not_known(tiny, name):
 @pytest.mark.parametrize(
     'name, strides',
     [
-        ('nas_pnasnet', [8] * 4 + [16] * 8),
+        pytest.param('nas_pnasnet', [8] * 4 + [16] * 8, marks=pytest.mark.published),
         ('nas_hnasnet', [4, 4, 4, 8, 16, 8, 16, 16, 32, 32, 16, 8]),
     ],
 )

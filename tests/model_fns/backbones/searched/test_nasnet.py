@@ -12,7 +12,6 @@ from model_fns.backbones import registry
 from model_fns.backbones.searched import nasnet
 from model_fns.layers import forward_pass
 from tests.model_fns.backbones import recorded_backbones
-from tests.model_fns.backbones.inception_facts import detector_variables
 from tests.model_fns.backbones.searched import slow_cells
 
 pytestmark = pytest.mark.usefixtures('no_initial_values')
@@ -29,41 +28,6 @@ SMALL = nasnet.Architecture(cells=3, channels=4, stem_channels=6, strided_stem=F
 
 def test_variables_and_end_points_are_the_published_ones():
     recorded_backbones.check_variables('nasnet_mobile')
-    maps = registry.get_network('nasnet_mobile', task='detection').feature_maps
-    published = dict(recorded_backbones.variable_list('nasnet_mobile')['end_points'])
-    assert {stride: published[point][1] for stride, point in maps.items()} == {
-        stride: 224 // stride for stride in maps
-    }
-    assert max(maps) == 32
-
-
-def test_stages_of_faster_rcnn_have_the_published_variables():
-    name = 'faster_rcnn_nas_coco'
-    first_scope, second_scope = 'FirstStageFeatureExtractor/', 'SecondStageFeatureExtractor/'
-    network = registry.get_network('nasnet_large')
-    options = registry.Options()
-    style = network.style(True, options)
-    with tf.Graph().as_default() as graph:
-        with tf1.variable_scope(first_scope[:-1]):
-            images = tf1.placeholder(tf.float32, [1, 1200, 1200, 3])
-            first = network.first_stage(images, style, options)
-        with tf1.variable_scope(second_scope[:-1]):
-            crops = tf1.placeholder(tf.float32, [None, 17, 17, 4032])
-            second = network.second_stage(crops, style.frozen())
-        penalties = tf1.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
-        updates = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
-    assert first.shape == [1, 75, 75, 4032]
-    assert second.shape.as_list() == [None, 9, 9, 4032]
-    variables = recorded_backbones.variables_of(graph)
-    assert {key: shape for key, (shape, _) in variables.items()} == {
-        **detector_variables(name, first_scope),
-        **detector_variables(name, second_scope),
-    }
-    frozen = {key for key, (_, is_trainable) in variables.items() if not is_trainable}
-    assert frozen == {key for key in variables if '/moving_' in key}
-    assert len(penalties) == 488 and len(updates) == 360
-    dropped = [op for op in graph.get_operations() if op.type == 'StatelessRandomUniformV2']
-    assert sum('drop_path' in op.name for op in dropped) == 22
 
 
 def _built(architecture, size, is_training=False, options=None, batch=2):

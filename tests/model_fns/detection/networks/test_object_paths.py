@@ -80,6 +80,7 @@ def test_efficientdet_has_the_published_paths_those_of_its_classifier_too(effici
     assert logits is everything[unused]
 
 
+@pytest.mark.published
 def test_a_larger_efficientdet_that_sums_has_the_published_paths():
     check('ssd_efficientdet_d6_1408x1408_coco17_tpu-32', (128, 128))
 

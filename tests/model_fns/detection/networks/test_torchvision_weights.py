@@ -100,7 +100,10 @@ def retina():
     return Retina('retinanet', 'torchvision_retinanet_resnet50')
 
 
-@pytest.fixture(scope='module', params=['fasterrcnn', 'keypointrcnn'])
+@pytest.fixture(
+    scope='module',
+    params=[pytest.param('fasterrcnn', marks=pytest.mark.published), 'keypointrcnn'],
+)
 def two_stages(request):
     config = {'fasterrcnn': 'faster_rcnn', 'keypointrcnn': 'keypoint_rcnn'}[request.param]
     return TwoStages(request.param, f'torchvision_{config}_resnet50')

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import functools
-import json
 
 import numpy as np
 import pytest
@@ -139,76 +138,6 @@ def test_output_stride_and_sizes_that_are_not_known(name):
             assert last.shape[3] is not None
             value = session.run(last, {built.images: np.zeros([1, 65, 33, 3])})
         assert value.shape[1:3] == (height, height // 2 + 1)
-
-
-@pytest.mark.parametrize(
-    'case_name, options',
-    [
-        ('mobilenet_v2_aspp_decoder', registry.Options()),
-        ('resnet_v1_50_beta', registry.Options(multi_grid=(1, 2, 4))),
-    ],
-)
-def test_computes_what_the_published_models_do(shared, case_name, options):
-    with np.load(shared / 'golden' / 'segmentation' / f'{case_name}.npz') as case:
-        images = case['input_image_uint8'].astype(np.float32)
-        tall = case['input_image_uint8_161x129'].astype(np.float32)
-        names = [str(name) for name in case['infer/end_point_names']]
-        stats = case['infer/end_point_stats']
-        stride = case['infer_161x129/features__stride']
-        expected = case['infer_161x129/features__sub']
-    backbone = backbones.get_backbone(case_name.replace('_aspp_decoder', ''))
-    with tf.Graph().as_default(), tf1.Session() as session:
-        pixels = tf1.placeholder(tf.float32, [2, None, None, 3])
-        features, end_points = backbone.build(backbone.normalize(pixels), False, options)
-        recorded_backbones.set_weights(session)
-        values = session.run(end_points, {pixels: images})
-        actual = session.run(features, {pixels: tall})
-    assert sorted(values) == sorted(names)
-    for name, recorded in zip(names, stats):
-        value = values[name].astype(np.float64)
-        found = [value.mean(), value.std(), np.abs(value).max()]
-        recorded_backbones.assert_close(found, recorded, 1e-4, name)
-    recorded_backbones.assert_close(actual.ravel()[::stride], expected, 1e-4, 'features at 161x129')
-
-
-@pytest.mark.parametrize(
-    'case_name',
-    [
-        'mobilenet_v2',
-        'mobilenet_v2_os8',
-        'mobilenet_v2_aspp_decoder',
-        'resnet_v1_50_beta',
-        'xception_41',
-        'xception_65',
-    ],
-)
-def test_variables_are_those_of_the_published_models(shared, case_name):
-    path = shared / 'spec' / 'variables' / 'segmentation' / f'{case_name}.json'
-    published = json.loads(path.read_text())
-    asked = published['options']
-    options = registry.Options(
-        output_stride=asked['output_stride'],
-        multi_grid=tuple(asked['multi_grid'] or ()),
-        weight_decay=published['weight_decay'],
-    )
-    backbone = backbones.get_backbone(asked['model_variant'])
-    built = _build(asked['model_variant'], options, is_training=True)
-    own, heads = {}, {}
-    for name, shape, trainable in published['variables']:
-        (own if name.startswith(f'{backbone.scope}/') else heads)[name] = (tuple(shape), trainable)
-    assert recorded_backbones.variables_of(built.graph) == own
-    assert {name: value.shape.as_list() for name, value in built.end_points.items()} == dict(
-        published['end_points']
-    )
-    penalties = built.graph.get_collection(tf1.GraphKeys.REGULARIZATION_LOSSES)
-    head_weights = sum(name.endswith('/weights') for name in heads)
-    assert len(penalties) == published['n_regularization_losses'] - head_weights
-    updates = built.graph.get_collection(tf1.GraphKeys.UPDATE_OPS)
-    head_statistics = sum('/moving_' in name for name in heads)
-    assert len(updates) == published['n_update_ops'] - head_statistics
-    if 'decoder/feature_projection0/weights' in heads:
-        tap = built.end_points[backbone.decoder_tap(asked['decoder_output_stride'][0])]
-        assert heads['decoder/feature_projection0/weights'][0][2] == tap.shape[3]
 
 
 def test_frozen_batch_norm_has_no_updates():

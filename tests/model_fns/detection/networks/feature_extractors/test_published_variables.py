@@ -76,7 +76,23 @@ MAPS = {
 }
 
 
-@pytest.mark.parametrize('name', _published())
+ALIKE = (
+    'ssdlite_mobiledet_edgetpu_320x320_coco_sync_4x4',
+    'ssdlite_mobiledet_gpu_320x320_coco_sync_4x4',
+    'ssdlite_mobilenet_v3_small_320x320_coco',
+)
+
+
+@pytest.mark.parametrize(
+    'name',
+    [
+        # The others have backbones and maps of one of these, or its blocks in another order.
+        pytest.param(
+            name, marks=[] if name in MAPS and name not in ALIKE else pytest.mark.published
+        )
+        for name in _published()
+    ],
+)
 def test_variables_are_as_published(name):
     listed = json.loads((VARIABLES / f'{name}.json').read_text())
     config = _read(CONFIGS / 'tf1' / f'{name}.config').model.ssd
