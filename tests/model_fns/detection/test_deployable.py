@@ -52,10 +52,9 @@ OF_SUPPRESSION = 'model { ssd { post_processing { batch_non_max_suppression { %s
 UNCHANGED = OF_SUPPRESSION % 'change_coordinate_frame: false'
 
 
-@pytest.fixture(scope='module', params=['fixed', 'padded'])
-def trained(request, tmp_path_factory):
-    config = config_of() if request.param == 'fixed' else config_of(resizer=PADDED)
-    return model(config, tmp_path_factory.mktemp('model'))
+@pytest.fixture(scope='module')
+def trained(tmp_path_factory):
+    return model(config_of(resizer=PADDED), tmp_path_factory.mktemp('model'))
 
 
 @pytest.fixture(scope='module')

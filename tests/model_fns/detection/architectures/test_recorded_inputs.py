@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures('no_initial_values')
 tf1 = tf.compat.v1
 
 NAMES = (
-    'tf2/efficientdet_d0_keep_aspect_256',
+    pytest.param('tf2/efficientdet_d0_keep_aspect_256', marks=pytest.mark.published),
     'tf2/gray_ssd_mobilenet_v2_fpnlite_256',
     'tf2/faster_rcnn_resnet50_v1_fpn_keep_aspect_256',
 )

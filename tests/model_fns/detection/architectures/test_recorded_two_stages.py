@@ -28,7 +28,14 @@ CASES = {
 }
 
 
-@pytest.fixture(scope='module', params=CASES)
+@pytest.fixture(
+    scope='module',
+    params=[
+        # Its parts: `faster_rcnn/test_model.py`, `test_object_paths.py`.
+        pytest.param('tf2/mask_rcnn_inception_resnet_v2_256x320', marks=pytest.mark.published),
+        'tf2/faster_rcnn_resnet50_v1_fpn_256x320',
+    ],
+)
 def case(request):
     return recorded_detectors.load(request.param)
 

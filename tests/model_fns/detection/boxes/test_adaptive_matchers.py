@@ -1,5 +1,3 @@
-from xml.etree import ElementTree
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +11,6 @@ from model_fns.detection.boxes import (
     rotated,
     similarities,
 )
-from model_fns.detection.boxes import anchors as anchors_lib
 from tests.model_fns.detection import slow_matchers
 
 NO = matchers.UNMATCHED
@@ -201,53 +198,3 @@ def test_dynamic_matching_gives_each_box_an_anchor():
     tiny = [[15, 15, 17, 17], [15, 15, 17, 17], [0, 0, 2, 2]]
     assert {0, 1, 2} <= set(dynamic(tiny, predicted))
     assert dynamic(np.zeros([0, 4]), predicted) == [NO] * 40
-
-
-def read_boxes(folder):
-    """Yield the boxes [n, 4] of each annotation of Pascal VOC, normalized."""
-    for path in sorted(folder.glob('*.xml')):
-        root = ElementTree.parse(path)
-        size = [float(root.findtext(f'size/{side}')) for side in ('height', 'width')]
-        boxes = [
-            [float(each.findtext(side)) for side in ('ymin', 'xmin', 'ymax', 'xmax')]
-            for each in root.iterfind('object/bndbox')
-        ]
-        boxes = np.array(boxes).reshape(-1, 4) / np.tile(size, 2)
-        yield boxes[(boxes[:, 2:] > boxes[:, :2]).all(1)]
-
-
-def list_matches(sets, size=(384, 512), levels=(3, 4, 5, 6)):
-    """Yield the best IoU of each box of each image, and the matches of the anchors by ATSS."""
-    generator = anchors_lib.MultiscaleAnchorGenerator(levels[0], levels[-1], 4.0, [1.0], 1)
-    grids = [tuple(side // 2**level for side in size) for level in levels]
-    anchors = tf.constant(generator.generate(grids, size))
-    scene = matchers.Scene(
-        tf.constant(grids), [1] * len(levels), [tf.constant(float(side)) for side in size]
-    )
-
-    @tf.function(input_signature=[tf.TensorSpec([None, 4])])
-    def match(boxes):
-        boxes = boxes[tf.newaxis]
-        similarity = axis_aligned.pairwise_iou(boxes, anchors)
-        valid = tf.ones(tf.shape(boxes)[:2], tf.bool)
-        placement = matchers.Placement(scene, boxes, boxes[..., :1], anchors, axis_aligned)
-        matches = adaptive_matchers.AtssMatcher().match(similarity, valid, valid, placement)
-        return tf.reduce_max(similarity, -1)[0], matches[0]
-
-    for boxes in sets:
-        yield [each.numpy() for each in match(tf.constant(boxes, tf.float32))]
-
-
-@pytest.mark.parametrize(
-    ('folder', 'count', 'below'),
-    [('bccd/Annotations', 4886, 0.011), ('raccoon/annotations', 217, 0.267)],
-)
-def test_no_object_of_real_data_is_without_an_anchor(shared, folder, count, below):
-    best, without = [], 0
-    for similarity, matches in list_matches(read_boxes(shared / 'data' / folder)):
-        best.extend(similarity)
-        without += len(set(range(len(similarity))) - set(matches))
-    assert len(best) == count
-    # What a threshold of 0.5 leaves without an anchor of the same ones.
-    assert np.mean(np.array(best) < 0.5) == pytest.approx(below, abs=0.002)
-    assert without == 0

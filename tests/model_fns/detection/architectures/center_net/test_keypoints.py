@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from estimator_lib import errors
-from model_fns.detection.architectures.center_net import keypoints, objects
+from model_fns.detection.architectures.center_net import objects
 from tests.model_fns.detection.architectures.center_net import oracles, tiny_center_net
 from tests.model_fns.detection.architectures.center_net.tiny_center_net import (
     BOXES,
@@ -107,12 +107,3 @@ def test_readers_with_fewer_keypoints_are_named():
     task = tiny_center_net.keypoint_task(keypoints=(2, 3))
     with tf.Graph().as_default(), pytest.raises(errors.ConfigError, match='3; expected at least 4'):
         task.points(tiny_center_net.groundtruth(), None, None)
-
-
-def test_values_of_a_kind_are_its_own():
-    maps = np.arange(2 * 3 * 4, dtype=np.float32).reshape(1, 2, 3, 4)
-    cells = np.int32([[[[[0, 1], [1, 2]], [[0, 0], [1, 0]]]]])  # one box, two kinds, two cells
-    found = tiny_center_net.run(
-        lambda: keypoints.gather_keypoints(tf.constant(maps), tf.constant(cells), 2)
-    )
-    np.testing.assert_array_equal(found[0, 0], [[[4, 5], [20, 21]], [[2, 3], [14, 15]]])

@@ -53,13 +53,18 @@ def variables_of(config, size=(96, 128)):
     'name',
     [
         'faster_rcnn_resnet50_coco',
-        'faster_rcnn_inception_v2_coco',
-        'faster_rcnn_resnet50_fgvc',
         'rfcn_resnet101_coco',
         'mask_rcnn_inception_v2_coco',
         'mask_rcnn_resnet50_atrous_coco',
-        'mask_rcnn_resnet101_atrous_coco',
         'mask_rcnn_inception_resnet_v2_atrous_coco',
+        *(
+            pytest.param(name, marks=pytest.mark.published)
+            for name in (
+                'faster_rcnn_inception_v2_coco',
+                'faster_rcnn_resnet50_fgvc',
+                'mask_rcnn_resnet101_atrous_coco',
+            )
+        ),
     ],
 )
 def test_variables_are_the_published_ones(name, shared):
@@ -109,7 +114,6 @@ def test_a_shared_box_is_one_for_all_classes():
             'second_stage_batch_size=9',
             'second_stage_batch_size: 9; expected at most 8, first_stage',
         ),
-        ('first_stage_max_proposals=0', 'first_stage_max_proposals: 0; expected at least 1 and'),
     ],
 )
 def test_what_is_wrong_is_said_without_validation_too(setting, problem):

@@ -12,8 +12,6 @@ from model_fns.detection.architectures.faster_rcnn import keypoint_heatmaps
 from model_fns.detection.boxes import targets
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
-tf1 = tf.compat.v1
-
 NAN = float('nan')
 
 
@@ -54,18 +52,6 @@ def slow_transposed(features, weights, bias):
 
 
 class TestHead:
-    def test_the_published_shapes(self):
-        with tf.Graph().as_default():
-            head = keypoint_heatmaps.KeypointHead(layers.LayerStyle(), 17)
-            logits = head.predict(tf1.placeholder(tf.float32, [None, 14, 14, 256]))
-            shapes = {one.op.name: tuple(one.shape) for one in tf1.trainable_variables()}
-        assert logits.shape[1:] == (17, 56, 56)
-        start = 'SecondStageBoxPredictor/KeypointPredictor/'
-        assert len(shapes) == 2 * 9
-        assert shapes[f'{start}Conv/weights'] == (3, 3, 256, 512)
-        assert shapes[f'{start}Conv_7/weights'] == (3, 3, 512, 512)
-        assert shapes[f'{start}Conv2d_transpose/weights'] == (4, 4, 17, 512)
-
     def test_a_slow_computation(self):
         random = np.random.RandomState(0)
         start = 'var/SecondStageBoxPredictor/KeypointPredictor'
@@ -92,14 +78,6 @@ class TestHead:
 
 
 class TestPlaces:
-    def test_by_hand(self):
-        """A box from 10 to 18 with 4 cells a side."""
-        sides = [9.9, 10, 11.9, 12, 17.9, 18, 18.1, NAN]
-        points = tf.constant([[[side, 10.0] for side in sides]])
-        cells, inside = keypoint_heatmaps.locate(points, tf.constant([[10.0, 10, 18, 18]]), (4, 4))
-        np.testing.assert_array_equal(inside[0], [0, 1, 1, 1, 1, 1, 0, 0])
-        np.testing.assert_array_equal(cells[0], 4 * np.array([0, 0, 0, 1, 3, 3, 0, 0]))
-
     def test_a_slow_computation(self):
         random = np.random.RandomState(1)
         boxes = np.hstack([random.uniform(0, 20, [30, 2]), random.uniform(30, 50, [30, 2])])
@@ -183,11 +161,6 @@ class TestLoss:
         rows = self.ROWS[[0, 2, 3]]
         expected = self.slow(self.logits()[rows], rows, np.ones([2, 3]))
         np.testing.assert_allclose(loss_of(self.logits()[rows], rows), expected, rtol=1e-5)
-
-    def test_a_map_without_an_idea(self):
-        """The logarithm of the number of cells."""
-        loss = loss_of(np.zeros([6, 3, 8, 8], np.float32), self.ROWS)
-        np.testing.assert_allclose(loss, 2.0 * math.log(64), rtol=1e-5)
 
     def test_nothing_is_labeled(self):
         assert loss_of(self.logits(), self.ROWS, keypoints=np.full_like(KEYPOINTS, NAN)) == 0

@@ -25,6 +25,10 @@ tf1 = tf.compat.v1
 
 BOXES, MASKS = 'faster_rcnn_resnet50_256x320', 'mask_rcnn_inception_v2_256x320'
 of_both = pytest.mark.parametrize('case', [BOXES, MASKS])
+# The one with masks has all losses of the other.
+of_both_in_training = pytest.mark.parametrize(
+    'case', [pytest.param(BOXES, marks=pytest.mark.published), MASKS]
+)
 
 
 @functools.cache
@@ -189,7 +193,7 @@ class TestRecordedInference:
 
 
 class TestRecordedTraining:
-    @of_both
+    @of_both_in_training
     @pytest.mark.parametrize(
         ('ours', 'published'),
         [
@@ -205,7 +209,7 @@ class TestRecordedTraining:
         expected = recorded(case)[1][f'train/pred__{published}']
         check_predictions(case, 'train', ours, expected)
 
-    @of_both
+    @of_both_in_training
     def test_losses(self, case):
         arrays, losses = recorded(case)[1], trained(case)[1]
         # Both localization losses were recorded under one name: the second stage's is left.
@@ -223,7 +227,7 @@ class TestRecordedTraining:
         rounding.check_close(f'{case}: losses', sum(losses.values()), arrays['train/total_loss'])
         assert set(losses) == names
 
-    @of_both
+    @of_both_in_training
     def test_gradients(self, case):
         arrays, (_, _, ours, without) = recorded(case)[1], trained(case)
         assert without == {str(name) for name in arrays['train/no_grad_vars']}
@@ -242,9 +246,6 @@ def test_coder():
 SMALL, SMALL_MASKS = (
     one.replace('clip_anchors_to_image: true', '{more}')
     for one in (tiny_two_stage.MODEL, tiny_two_stage.MASKS)
-)
-of_all_kinds = pytest.mark.parametrize(
-    'template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, tiny_two_stage.CONTEXT, SMALL_MASKS]
 )
 
 
@@ -315,7 +316,7 @@ class TestBatches:
             recorded_backbones.set_weights(session)
             return session.run((outputs, losses))
 
-    @pytest.mark.parametrize('template', [SMALL, tiny_two_stage.POSITION_SENSITIVE, SMALL_MASKS])
+    @pytest.mark.parametrize('template', [tiny_two_stage.POSITION_SENSITIVE, SMALL_MASKS])
     def test_an_image_is_detected_as_it_is_alone(self, template):
         images = np.random.RandomState(0).uniform(0, 255, [3, 64, 64, 3]).astype(np.float32)
         together, _ = self.run(images, template=template)
@@ -411,7 +412,9 @@ def built_for_training(template, batch, num_classes=2, proposals=8):
     return predictions, losses
 
 
-@of_all_kinds
+@pytest.mark.parametrize(
+    'template', [tiny_two_stage.POSITION_SENSITIVE, tiny_two_stage.CONTEXT, SMALL_MASKS]
+)
 def test_training_repeats_a_step_and_samples_anew_and_the_graph_does_not_grow(template):
     with tf.Graph().as_default() as larger:
         tf1.train.get_or_create_global_step()

@@ -42,21 +42,6 @@ def pooled_slowly(image, boxes, bins):
 
 
 class TestBins:
-    def test_recorded(self):
-        case = oracles.case('ps_pool')
-        maps, boxes = (tf.constant(case[name][np.newaxis]) for name in ('image', 'boxes'))
-        expected = case['pooled'][:, 0, 0]
-        np.testing.assert_allclose(BINS.pooled(maps, boxes), expected, rtol=1e-4, atol=1e-6)
-
-    def test_samples_are_the_recorded_ones(self):
-        """Without pooling over the samples: the mean over the bins of each."""
-        case = oracles.case('ps_pool')
-        maps, boxes = (tf.constant(case[name][np.newaxis]) for name in ('image', 'boxes'))
-        samples = BINS.samples(maps, boxes).numpy()
-        assert samples.shape == (4, 2, 2, 2, 2, 3)
-        side_by_side = samples.transpose([0, 1, 3, 2, 4, 5]).reshape([4, 4, 4, 3])
-        np.testing.assert_allclose(side_by_side, case['not_pooled'], rtol=1e-4, atol=1e-6)
-
     def test_a_slow_computation(self):
         random = np.random.RandomState(0)
         bins = position_sensitive.Bins((3, 2), (9, 4))
@@ -75,14 +60,6 @@ class TestBins:
         boxes = [[near, near, far, far] for near in nears for far in edge_cases.neighbors(1)]
         samples = bins.samples(tf.ones([1, 19, 19, 9]), tf.constant([boxes], tf.float32))
         np.testing.assert_allclose(samples, np.ones(samples.shape), rtol=1e-5)
-
-    def test_a_bin_has_channels_of_its_own(self):
-        maps = np.zeros([1, 4, 4, 4], np.float32)
-        maps[..., 1] = 1.0  # of the bin at the top right
-        whole = tf.constant([[[0.0, 0.0, 1.0, 1.0]]])
-        samples = BINS.samples(tf.constant(maps), whole).numpy()[0, ..., 0]
-        assert samples[0, 1].min() == 1 and samples.sum() == 4
-        np.testing.assert_allclose(BINS.pooled(tf.constant(maps), whole), [[0.25]])
 
     def test_gradients_reach_maps_and_not_boxes(self):
         maps, boxes = tf.ones([1, 4, 4, 4]), tf.constant([[[0.0, 0.0, 1.0, 1.0]]])

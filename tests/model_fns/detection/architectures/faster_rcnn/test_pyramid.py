@@ -306,27 +306,10 @@ def test_the_graph_depends_on_the_levels_alone(is_training):
     count = ops(is_training)
     others = 'num_classes=5', 'first_stage_max_proposals=20', 'second_stage_batch_size=16'
     assert ops(is_training, others, batch=3) == count
-    levels = (
-        'feature_extractor.fpn.max_level=5',
-        'first_stage_anchor_generator.multiscale_anchor_generator.max_level=5',
-    )
-    assert ops(is_training, levels) < count
 
 
 class TestMasks:
     """Masks have crops of their own, as the features of boxes are one cell."""
-
-    def detector(self, *settings):
-        return build_toy(config_of(*settings, model=tiny_two_stage.PYRAMID_MASKS, number=3))
-
-    def test_a_step_learns_them(self):
-        predictions, losses, sums = step(self.detector(*MANY))
-        rows = predictions[fields.INSTANCE_ROWS]
-        assert 0 < len(rows) < 2 * 64
-        assert predictions[fields.MASK_LOGITS].shape == (len(rows), 2, 7, 9)
-        assert 0 < losses[stages.MASK_LOSS] < 2 * np.log(2)
-        layers_of_masks = {name for name in sums if name.startswith('SecondStageBoxPredictor/Conv')}
-        assert len(layers_of_masks) == 4 and all(sums[name] > 0 for name in layers_of_masks)
 
     @pytest.mark.parametrize('aligned', [True, False])
     def test_those_of_detections_are_predicted_from_crops_of_their_levels(self, aligned):
@@ -377,7 +360,11 @@ class TestKeypoints:
         predictions, losses, sums = step(self.detector(*MANY))
         rows = predictions[fields.INSTANCE_ROWS]
         assert predictions[fields.KEYPOINT_LOGITS].shape == (len(rows), 3, 24, 24)
+        assert 0 < len(rows) < 2 * 64
         assert predictions[fields.MASK_LOGITS].shape == (len(rows), 2, 7, 9)
+        assert 0 < losses[stages.MASK_LOSS] < 2 * np.log(2)
+        layers_of_masks = {name for name in sums if name.startswith('SecondStageBoxPredictor/Conv')}
+        assert len(layers_of_masks) == 4 and all(sums[name] > 0 for name in layers_of_masks)
         # Before anything is learned, it is the logarithm of the number of cells.
         np.testing.assert_allclose(losses[stages.KEYPOINT_LOSS], np.log(24 * 24), rtol=0.1)
         start = 'SecondStageBoxPredictor/KeypointPredictor/'

@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.detection.architectures.faster_rcnn import model, regions, sampling
-from model_fns.detection.boxes import anchors, axis_aligned
+from model_fns.detection.boxes import axis_aligned
 from model_fns.detection.detections import suppression
 from tests.model_fns.detection.architectures.faster_rcnn import oracles
 
@@ -55,12 +55,6 @@ def test_several_maps_share_the_first_layer_and_have_heads_of_their_own():
     for ours, parts in zip(together, zip(*of_each)):
         np.testing.assert_allclose(ours, np.concatenate(parts, axis=1), rtol=1e-5, atol=1e-5)
     assert together[0].shape == (2, 2 * (24 + 6), 4)
-
-
-def test_anchors():
-    case = oracles.case('anchors')
-    made = anchors.GridAnchorGenerator([0.25, 0.5, 1, 2], [0.5, 1, 2]).generate([(2, 3)], (32, 48))
-    np.testing.assert_allclose(made, case['anchors'], rtol=1e-5)
 
 
 class TestAnchorsInside:
