@@ -25,10 +25,17 @@ def create_config(make, folder, options):
     return config_lib.load_pipeline_config(str(path), overrides=[OPTIONS % options])
 
 
+ACTIVATIONS = 'summarize_activations: true'
+
+
 @pytest.mark.parametrize(
-    'make, end_point', [(tiny_data, 'conv1'), (tiny_segmentation, 'layer_1')], ids=str
+    ('make', 'end_point', 'option'),
+    [
+        (tiny_data, 'conv1', ACTIVATIONS),
+        (tiny_data, 'conv1', ''),
+        (tiny_segmentation, 'layer_1', ACTIVATIONS),
+    ],
 )
-@pytest.mark.parametrize('option', ['summarize_activations: true', ''])
 def test_end_points_are_summarized_where_the_config_asks(make, end_point, option, tmp_path):
     config = create_config(make, tmp_path, option)
     task = build_task(config)

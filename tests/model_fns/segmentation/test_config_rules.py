@@ -5,11 +5,10 @@ from google.protobuf import text_format
 
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from estimator_lib.config import message_checks, validation
-from estimator_lib.config.section import Section
+from estimator_lib.config import validation
 from model_fns import validate
 from model_fns.segmentation import config_rules
-from protos import pipeline_pb2, segmentation_pb2
+from protos import pipeline_pb2
 
 
 @pytest.mark.parametrize(
@@ -19,14 +18,6 @@ from protos import pipeline_pb2, segmentation_pb2
         ("num_classes: 3 backbone { name: 'xception_5' }", 'backbone.name: unknown segmentation'),
         ("dataset: 'citys' backbone { name: 'xception_65' }", 'dataset: unknown segmentation data'),
         ("backbone { name: 'xception_65' }", ': neither num_classes nor dataset is set'),
-        (
-            "num_classes: 3 backbone { name: 'xception_65' } offset {} instance_grouping {}",
-            'instance_grouping: it needs instance_center, because instances begin at their cen',
-        ),
-        (
-            "num_classes: 3 backbone { name: 'xception_65' } edge { tolerance: 2 }",
-            'edge.tolerance: 2; expected at least 0 and at most 1.',
-        ),
     ],
 )
 def test_problems(model, start):
@@ -65,17 +56,6 @@ def test_raw_predictions_need_a_folder_where_they_are_written():
     [
         ('merge_method: MERGE_AVERAGE', ['merge_method']),
         ('merge_method: MERGE_AVERAGE image_pyramid: [0.5, 1]', []),
-        ('loss { hard_example_mining_step: 9 }', ['loss.hard_example_mining_step']),
-        ('loss { hard_example_mining_step: 9 top_k_percent_pixels: 0.5 }', []),
-        ('loss { class_weighting_examples: 9 }', ['loss.class_weighting_examples']),
-        (
-            'preprocessing { motion_blur_probability: 0.3 }',
-            ['preprocessing.motion_blur_probability'],
-        ),
-        ('preprocessing { motion_blur_probability: 0.3 max_motion_blur_length: 5 }', []),
-        ('preprocessing { keep_aspect_ratio: false }', ['preprocessing.keep_aspect_ratio']),
-        ('export { atrous_rates: 6 }', ['export.atrous_rates']),
-        ('export { output_stride: 8 atrous_rates: 6 }', []),
         ('predict_with_upsampled_logits: false', []),
         ('predict_with_upsampled_logits: false evaluation { add_flipped_images: true }', []),
         (
@@ -102,23 +82,3 @@ def test_fields_that_need_another_one(fields, expected):
     warnings = validation.validate(config, None, config_rules.RULES)
     found = [warning.partition(' has no effect without ')[0] for warning in warnings]
     assert found == [f'model.segmentation.{path}' for path in expected]
-
-
-@pytest.mark.parametrize(
-    ('values', 'text'),
-    [
-        ({'min_scale_factor': 0.009}, 'min_scale_factor: 0.009; expected at least 0.01 and'),
-        ({'max_rotation_degrees': 181}, 'max_rotation_degrees: 181; expected at least 0 and at '),
-        ({'min_scale_factor': 1, 'max_scale_factor': 0.5}, 'min_scale_factor: 1; expected at most'),
-    ],
-)
-def test_numbers_that_cannot_be(values, text):
-    message = segmentation_pb2.SegmentationPreprocessing(**values)
-    with pytest.raises(errors.ConfigError) as caught:
-        message_checks.check_message(config_rules.RULES, Section(message, 'here'))
-    assert str(caught.value).startswith(f'here.{text}')
-
-
-def test_the_least_scale_is_in():
-    message = segmentation_pb2.SegmentationPreprocessing(min_scale_factor=0.01)
-    message_checks.check_message(config_rules.RULES, Section(message, 'here'))

@@ -9,7 +9,7 @@ from google.protobuf import text_format
 
 from model_fns.backbones import registry
 from model_fns.segmentation import fields
-from model_fns.segmentation.networks import aspp, decoder, heads, image_pyramid, inference
+from model_fns.segmentation.networks import aspp, decoder, heads, image_pyramid
 from model_fns.segmentation.networks.network import SegmentationNetwork
 from protos import segmentation_pb2
 from tests.model_fns.segmentation import tiny_networks
@@ -34,10 +34,6 @@ def _evaluate(build, seed=0):
         fetches = build(tf.constant(IMAGES))
         names = tiny_networks.variable_names()
         return tiny_networks.run(fetches, seed), names
-
-
-def _mirrored(value):
-    return value[:, :, ::-1]
 
 
 def test_a_unet_of_a_config_has_logits_of_the_images_size():
@@ -208,21 +204,6 @@ def test_scales_update_moving_statistics_once_by_their_sum():
 # Several scales in training.
 
 
-@pytest.mark.parametrize('average', [False, True])
-def test_logits_of_several_scales_become_one(average):
-    network = _network(scales=(0.5, 1.0, 1.75), merge_average=average, heads=ALL_HEADS)
-    logits, _ = _evaluate(lambda images: network.logits(images, False))
-    for name, by_scale in logits.items():
-        assert list(by_scale) == ['logits_0.50', 'logits_1.00', 'logits_1.75', MERGED]
-        parts = np.stack(list(by_scale.values())[:-1])
-        # The largest of several offsets or heights is not what they say together.
-        mean = average or name in ('offset', 'instance_center')
-        expected = parts.mean(0) if mean else parts.max(0)
-        np.testing.assert_allclose(by_scale[MERGED], expected, rtol=1e-5, atol=1e-6)
-        # int(32 * 1.75 / 16 + 1), int(48 * 1.75 / 16 + 1)
-        assert by_scale[MERGED].shape[1:3] == (4, 6)
-
-
 def test_each_scale_is_a_pass_over_resized_images():
     def build(images):
         network = _network(heads=ALL_HEADS)
@@ -294,62 +275,6 @@ def test_classes_may_be_chosen_before_resizing():
         rtol=1e-3,
         atol=1e-4,
     )
-
-
-def test_several_views_are_averaged():
-    def build(images):
-        network = _network(heads=ALL_HEADS)
-        mirrored = tf.reverse(images, [2])
-        views = [
-            [_values(network, image, scale) for image in (images, mirrored)] for scale in (0.5, 1.0)
-        ]
-        return network.infer(images, scales=(0.5, 1.0), flip=True), views
-
-    (outputs, views), _ = _evaluate(build)
-    expected = {
-        name: np.mean(
-            [
-                (straight[name] + _mirrored(mirrored[name])) / 2
-                if name != 'offset'
-                else (straight[name] + _mirrored(mirrored[name]) * [1, -1]) / 2
-                for straight, mirrored in views
-            ],
-            axis=0,
-        )
-        for name in views[0][0]
-    }
-    close = {'rtol': 1e-4, 'atol': 1e-5}
-    np.testing.assert_allclose(
-        outputs[fields.SEMANTIC_PROBABILITIES], expected['semantic'], **close
-    )
-    np.testing.assert_allclose(
-        outputs[fields.INSTANCE_CENTERS], expected['instance_center'][..., 0], **close
-    )
-    np.testing.assert_allclose(outputs[fields.CENTER_OFFSETS], expected['offset'], **close)
-    np.testing.assert_array_equal(
-        outputs[fields.SEMANTIC_PREDICTIONS],
-        outputs[fields.SEMANTIC_PROBABILITIES].argmax(-1),
-    )
-
-
-def _values(network, image, scale):
-    logits = network.logits(image, False, scales=(scale,))
-    merged = {name: value[MERGED] for name, value in logits.items()}
-    return inference.resized_values(network.heads, merged, (33, 49), (33, 49))
-
-
-def test_mirrored_inference_of_mirrored_images_is_mirrored():
-    def build(images):
-        network = _network(heads=ALL_HEADS)
-        mirrored = tf.reverse(images, [2])
-        return network.infer(images, flip=True), network.infer(mirrored, flip=True)
-
-    (straight, mirrored), _ = _evaluate(build)
-    for name in (fields.SEMANTIC_PROBABILITIES, fields.INSTANCE_CENTERS):
-        np.testing.assert_allclose(mirrored[name], _mirrored(straight[name]), atol=1e-4)
-    offsets = _mirrored(straight[fields.CENTER_OFFSETS])
-    np.testing.assert_allclose(mirrored[fields.CENTER_OFFSETS][..., 0], offsets[..., 0], atol=1e-4)
-    np.testing.assert_allclose(mirrored[fields.CENTER_OFFSETS][..., 1], -offsets[..., 1], atol=1e-4)
 
 
 def test_inference_at_the_scales_of_training():

@@ -14,22 +14,14 @@ BACKBONE = 'backbone { name: "mobilenet_v2" } '
 
 REFUSED = {
     'backbone { name: "mobilenet_v22" }': "backbone.name: .*'mobilenet_v22'.*did you mean",
-    'aspp {} dense_prediction_cell { branches {} }': 'aspp: it excludes dense_prediction_cell, b',
     'dense_prediction_cell {}': 'dense_prediction_cell: got neither',
-    'dense_prediction_cell { branches {} num_filters: 0 }': 'num_filters: 0; expected at least 1',
-    'dense_prediction_cell { branches {} dropout_keep_prob: 0 }': 'prob: 0; expected more than 0',
-    'dense_prediction_cell { branches {} dropout_keep_prob: 1.5 }': 'prob: 1.5; .* at most 1',
     'logits_kernel_size: 3': 'logits_kernel_size: got 3.*batch_norm: false',
-    'logits_kernel_size: 0': 'logits_kernel_size: 0; expected at least 1',
     'decoder { output_strides: [4, 8] }': r'decoder.output_strides: .* 4, 8 .* of 16',
     'decoder { output_strides: [8, 8] }': r'decoder.output_strides: .* 8, 8',
     'decoder { output_strides: 16 }': r'decoder.output_strides: .* 16 behind a backbone of 16',
     'decoder { output_strides: 1 }': r'decoder.output_strides: .*expected 2, 4, 8, 16',
     'decoder { output_strides: [4, 1] unet_filters: 8 }': r'unet_filters: 1 values; expected 2,',
-    'decoder { unet_filters: 8 sum_merge: true }': 'decoder.unet_filters: it excludes sum_merge, b',
     'decoder { unet_filters: 8 num_filters: 4 }': 'decoder.num_filters: a U-Net concatenates',
-    'decoder { output_strides: 0 }': r'decoder.output_strides.0: 0; expected at least 1',
-    'decoder { output_is_logits: true }': 'output_is_logits: it needs sum_merge, because logits',
     'decoder { output_is_logits: true sum_merge: true num_filters: 3 }': 'num_filters: got 3.* 21',
     'decoder { output_is_logits: true sum_merge: true separable_convolution: true }': (
         'decoder.separable_convolution: '
@@ -37,12 +29,7 @@ REFUSED = {
     'decoder { output_is_logits: true sum_merge: true } offset {}': 'offset: .*output_is_logits',
     'decoder { output_is_logits: true sum_merge: true } '
     'aspp { batch_norm: false atrous_rates: 6 }': 'decoder.output_is_logits: ',
-    'aspp { image_pooling_crop_height: 65 }': 'height: it needs image_pooling_crop_width.',
-    'aspp { image_pooling_crop_width: 65 }': 'width: it needs image_pooling_crop_height.',
     'aspp { image_pooling_stride_height: 4 }': 'aspp.image_pooling_stride_height: ',
-    'aspp { image_level_feature: false squeeze_and_excitation: true }': (
-        'aspp.squeeze_and_excitation: it needs image_level_feature.'
-    ),
     'aspp { quantized_sigmoid_gate: true }': 'aspp.quantized_sigmoid_gate: ',
     'aspp { concat_projection: false dropout_keep_prob: 0.8 }': 'aspp.dropout_keep_prob: ',
     'aspp { concat_projection: false squeeze_and_excitation: true atrous_rates: 6 }': (
@@ -50,7 +37,6 @@ REFUSED = {
     ),
     'aspp { batch_norm: false num_filters: 64 }': 'aspp.num_filters: with batch_norm: false',
     'aspp { batch_norm: false image_level_feature: true }': 'aspp.image_level_feature: ',
-    'image_pyramid: [1.0, -0.5]': 'image_pyramid.1: -0.5; expected more than 0',
     'image_pyramid: [0.5, 0.501]': 'image_pyramid: .*0.50 more than once',
     'edge { num_classes: 5 }': r'edge.num_classes: got 5; expected 2 .* or 21',
 }
