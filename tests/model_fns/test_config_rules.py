@@ -52,21 +52,9 @@ def reached(kind):
     return found
 
 
-@pytest.mark.parametrize(
-    ('kind', 'least'),
-    [
-        ('classification', 200),
-        ('segmentation', 290),
-        ('ssd', 480),
-        ('faster_rcnn', 480),
-        ('center_net', 400),
-        ('external', 150),
-    ],
-)
-def test_each_field_that_can_be_set_has_a_kind_of_support(kind, least):
-    found = reached(kind)
-    assert len(found) > least
-    assert set(found.values()) == {'supported', 'ignored', 'unsupported'}
+@pytest.mark.parametrize('kind', KINDS)
+def test_each_field_that_can_be_set_has_a_kind_of_support(kind):
+    assert set(reached(kind).values()) == {'supported', 'ignored', 'unsupported'}
 
 
 def test_the_models_of_fields_are_those_of_tasks():
@@ -212,41 +200,6 @@ def test_what_is_about_boxes_is_refused_or_has_no_effect_without_them(kind):
     assert list(support.ignored(RULES['ssd'], config_of('ssd', text))) == []
 
 
-@pytest.mark.parametrize(
-    ('text', 'expected'),
-    [
-        (
-            "classification { num_classes: 2 backbone { name: 'lenet' depth_multiplier: 1e9 } }",
-            'model.classification.backbone.depth_multiplier: 1000000000; expected more than 0 and '
-            'at most 100.',
-        ),
-        (
-            "classification { num_classes: 2147483647 backbone { name: 'lenet' } }",
-            'model.classification.num_classes: 2147483647; expected at least 1 and at most '
-            '1000000.',
-        ),
-        (
-            "classification { num_classes: 2 image_height: 1000000 backbone { name: 'lenet' } }",
-            'model.classification.image_height: 1000000; expected at least 0 and at most 10000.',
-        ),
-        (
-            "segmentation { num_classes: 3 crop_width: 70000 backbone { name: 'mobilenet_v2' } }",
-            'model.segmentation.crop_width: 70000; expected at least 1 and at most 10000.',
-        ),
-        (
-            'ssd { image_resizer { fixed_shape_resizer { height: 1000000 width: 9 } } }',
-            'model.ssd.image_resizer.fixed_shape_resizer.height: 1000000; expected at least 1 and '
-            'at most 10000.',
-        ),
-    ],
-)
-def test_numbers_that_no_machine_could_hold(text, expected):
-    config = config_lib.parse_pipeline_config(f'model {{ {text} }}', 'text')
-    with pytest.raises(errors.ConfigError) as caught:
-        model_fns.validate(config, None)
-    assert expected in str(caught.value)
-
-
 @pytest.mark.parametrize('kind', ['classification', 'segmentation'])
 def test_sequences_are_of_detection_alone(kind):
     config = config_of(kind, 'eval_input_reader { input_type: TF_SEQUENCE_EXAMPLE }')
@@ -260,9 +213,6 @@ QUANTIZED = 'graph_rewriter { quantization { %s } }'
 @pytest.mark.parametrize(
     ('text', 'said'),
     [
-        (QUANTIZED % 'weight_bits: 4', 'quantization.weight_bits: not supported: ranges have 8'),
-        (QUANTIZED % 'activation_bits: 16', 'quantization.activation_bits: not supported'),
-        (QUANTIZED % 'delay: -1', 'graph_rewriter.quantization.delay: -1; expected at least 0'),
         (
             QUANTIZED % '' + 'train_config { use_bfloat16: true }',
             'graph_rewriter.quantization: it excludes train_config.use_bfloat16',

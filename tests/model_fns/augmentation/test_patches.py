@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from estimator_lib import errors
 from model_fns.detection import fields
 from tests.model_fns.detection.data.augmentation.augmentation_cases import (
     assert_is_share,
@@ -118,22 +117,3 @@ def test_jpeg_quality(example):
     after = run('random_jpeg_quality {}', floats)[fields.IMAGE]
     assert after.dtype == np.float32
     np.testing.assert_array_equal(after, run('random_jpeg_quality {}', example)[fields.IMAGE])
-
-
-@pytest.mark.parametrize(
-    ('step', 'message'),
-    [
-        ('random_black_patches { max_black_patches: -1 }', 'max_black_patches: -1; expected'),
-        ('random_black_patches { size_to_image_ratio: 2 }', 'size_to_image_ratio: 2; expected'),
-        ('random_patch_gaussian { min_patch_size: 0 }', 'min_patch_size: 0; expected'),
-        (
-            'random_patch_gaussian { min_gaussian_stddev: 2 }',
-            'min_gaussian_stddev: 2; expected at most 1, max_gaussian_stddev',
-        ),
-        ('random_jpeg_quality { max_jpeg_quality: 101 }', 'max_jpeg_quality: 101; expected'),
-        ('random_jpeg_quality { random_coef: 3 }', 'random_coef: 3; expected'),
-    ],
-)
-def test_values_out_of_range_are_refused(step, message):
-    with pytest.raises(errors.ConfigError, match=message):
-        run(step, plain(painted(4, 4, [])))

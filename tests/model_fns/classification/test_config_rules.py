@@ -21,15 +21,6 @@ def config_of(model="backbone { name: 'lenet' }", rest=''):
             'expected 0.',
         ),
         (
-            'eval_config { ignore_groundtruth: true }',
-            'eval_config.ignore_groundtruth: not supported: an evaluation needs the labels of its '
-            'examples.',
-        ),
-        (
-            'train_config { merge_multiple_label_boxes: true }',
-            'train_config.merge_multiple_label_boxes: not supported: each box has one class.',
-        ),
-        (
             'train_config { fine_tune_checkpoint: "a" fine_tune_checkpoint_type: "clasification" }',
             "train_config.fine_tune_checkpoint_type: 'clasification'; expected one of "
             'classification, detection, segmentation, or nothing for a checkpoint of the same '
@@ -51,12 +42,10 @@ def test_python_is_told_what_the_front_door_is_told(rest, problem):
         ("backbone { name: 'lenett' }", "backbone.name: unknown backbone 'lenett'; did you mean"),
         ('', 'backbone.name: not set; expected the name of a network'),
         ("backbone { name: 'lenet' } preprocessing: 'vg'", 'preprocessing: unknown preprocessing'),
-        ("backbone { name: 'lenet' } label_smoothing: 1", 'label_smoothing: 1; expected at least'),
         (
             "backbone { name: 'lenet' } loss { class_weights: [1, 2, 3] }",
             'loss.class_weights: 3 values; expected 2, one for each class',
         ),
-        ("backbone { name: 'lenet' } loss { focal_gamma: -1 }", 'loss.focal_gamma: -1; expected'),
     ],
 )
 def test_names_and_values(model, start):

@@ -129,11 +129,6 @@ def test_estimators_get_the_views_in_evaluation_and_prediction_alone():
             'eval_config.test_time_augmentation.scales: 0.9; it gives images of 72 x 90 pixels, '
             'and inception_v3 takes at least 75 x 75.',
         ),
-        (
-            TINY,
-            'scales: 0',
-            'eval_config.test_time_augmentation.scales.0: 0; expected more than 0 and at most 100.',
-        ),
     ],
 )
 def test_scales_that_a_network_does_not_take(model, views, problem):

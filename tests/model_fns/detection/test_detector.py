@@ -60,13 +60,10 @@ def test_a_model_that_is_empty():
     ('text', 'path'),
     [
         ('matcher { argmax_matcher { matched_threshold: 0.1 } }', 'matcher.argmax_matcher.unm'),
-        ('image_resizer { conditional_shape_resizer { size_threshold: 0 } }', 'image_resizer.cond'),
-        ('anchor_generator { ssd_anchor_generator { num_layers: 0 } }', 'anchor_generator.ssd_anc'),
         (
             'loss { classification_loss { weighted_softmax { logit_scale: 0 } } }',
             'loss.classification_loss.weighted_softmax.logit_scale: 0',
         ),
-        ('post_processing { logit_scale: 0 }', 'post_processing.logit_scale: 0'),
     ],
 )
 def test_parts_name_the_path_that_they_were_built_from(text, path):

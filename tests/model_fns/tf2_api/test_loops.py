@@ -87,7 +87,6 @@ def test_checkpoints_are_evaluated_until_the_last_step(trained, path, tmp_path):
         ({'use_tpu': True}, 'use_tpu is True: TPUs are not supported; expected False'),
         ({'export_to_tpu': True}, 'export_to_tpu is True: TPUs are not supported'),
         ({'checkpoint_every_n': 0}, 'checkpoint_every_n is 0; expected at least 1'),
-        ({'num_steps_per_iteration': 0}, 'num_steps_per_iteration is 0; expected at least 1'),
         (
             {'batch_sizes': 3},
             "batch_sizes is not an argument of this loop; did you mean 'batch_size'",

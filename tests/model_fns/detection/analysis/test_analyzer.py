@@ -1,24 +1,15 @@
 """The analyzer of detectors: by hand, beside slow versions, and beside pycocotools."""
 
-import itertools
-import pathlib
-import xml.etree.ElementTree as ElementTree
-
 import numpy as np
 import pytest
 
-from estimator_lib.analysis.parts import ExampleError, Figure, Table
+from estimator_lib.analysis.parts import ExampleError, Figure
 from model_fns.detection import fields
 from model_fns.detection.analysis.analyzer import DetectionAnalyzer
 from model_fns.detection.metrics.coco import CocoEvaluator
-from tests.model_fns.detection.analysis import slow_analysis
 from tests.model_fns.detection.analysis.analyzed import arrays
-from tests.model_fns.detection.analysis.test_error_types import random_scene
-from tests.model_fns.detection.metrics.pycoco import reference
-from tests.model_fns.detection.metrics.scenes import detections, groundtruth
 
 NAMES = {1: 'cat', 2: 'dog', 3: 'eel'}
-BCCD = pathlib.Path(__file__).resolve().parents[5] / 'shared/data/bccd'
 
 
 def analyze(images, names=NAMES, least_score=0.5):
@@ -100,43 +91,6 @@ def test_no_images_have_no_report():
     assert made.finish({}) == []
 
 
-@pytest.mark.parametrize('least_score', [0.2, 0.6])
-@pytest.mark.parametrize('seed', range(3))
-def test_random_scenes_as_the_slow_version(seed, least_score):
-    rng = np.random.RandomState(seed)
-    images = [random_scene(rng, len(NAMES)) for _ in range(25)]
-    made, _, parts = analyze([arrays(*image) for image in images], least_score=least_score)
-    table = parts['classes']
-    rates = [slow_analysis.rates(images, class_id, least_score) for class_id in NAMES]
-    for index, name in enumerate(('precision', 'recall', 'F1')):
-        expected = [each[index] for each in rates]
-        assert column(table, name) == [pytest.approx(each, nan_ok=True) for each in expected]
-    gains = slow_analysis.gains(images, len(NAMES))
-    kinds = column(parts['error_types'], 'error')
-    assert dict(zip(kinds, column(parts['error_types'], 'gain in AP50'))) == pytest.approx(
-        {name: 100 * gain for name, gain in gains.items()}
-    )
-    numbers = dict.fromkeys(kinds, 0)
-    for number, (objects, found) in enumerate(images):
-        shown = [each for each in found if each[2] >= least_score]
-        false, missed = slow_analysis.errors(objects, shown)
-        said = [error.kind for error in made.late_errors(number)]
-        expected = [kind for kind, _ in false.values()] + ['missed'] * len(missed)
-        assert sorted(said) == sorted(expected)
-        for kind in expected:
-            numbers[kind] += 1
-    assert dict(zip(kinds, column(parts['error_types'], 'number'))) == numbers
-    confusion = slow_analysis.confusion(images, len(NAMES), least_score)
-    names = [*NAMES.values(), 'background']
-    listed = {(row[0], row[1]): row[2] for row in parts['confusions'].rows}
-    expected = {
-        (names[row], names[other]): confusion[row][other]
-        for row, other in itertools.permutations(range(4), 2)
-        if confusion[row][other]
-    }
-    assert listed == expected
-
-
 def test_the_figures_can_be_drawn():
     pytest.importorskip('matplotlib')
     from matplotlib.figure import Figure as Canvas
@@ -158,73 +112,6 @@ def test_the_figures_can_be_drawn():
     parts['precision_recall'].draw(curve)
     labels = [line.get_label() for line in curve.axes[0].lines]
     assert labels == ['all classes', 'cat', 'dog']
-
-
-def bccd_images(count):
-    """Objects of blood smears, and detections near them with wrong classes and places."""
-    rng = np.random.RandomState(0)
-    names = {'RBC': 1, 'WBC': 2, 'Platelets': 3}
-    for path in sorted((BCCD / 'Annotations').glob('*.xml'))[:count]:
-        root = ElementTree.parse(path).getroot()
-        objects = []
-        for entry in root.iter('object'):
-            box = [
-                float(entry.find(f'bndbox/{side}').text)
-                for side in ('ymin', 'xmin', 'ymax', 'xmax')
-            ]
-            if box[2] > box[0] and box[3] > box[1]:
-                objects.append((box, names[entry.find('name').text]))
-        found = []
-        for box, class_id in objects:
-            for _ in range(rng.randint(0, 3)):
-                spread = rng.choice([1.0, 5.0, 25.0])
-                near = np.array(box) + rng.randn(4) * spread
-                near[2:] = np.maximum(near[2:], near[:2] + 1)
-                wrong = rng.rand() < 0.2
-                label = int(rng.randint(1, 4)) if wrong else class_id
-                found.append((near.tolist(), label, float(np.float32(rng.rand()))))
-        yield objects, found[:100], path.stem.encode()
-
-
-def precisions(images, class_index):
-    """Return AP, AP50, AP75, and AP by size of a class, by pycocotools."""
-    evaluated = reference(
-        [
-            (
-                groundtruth([box for box, _ in objects], [class_id for _, class_id in objects]),
-                detections(*([each[index] for each in found] for index in (0, 2, 1))),
-            )
-            for objects, found in images
-        ],
-        NAMES,
-    )
-    table = evaluated.eval['precision'][:, :, class_index, :, 2]
-    parts = (
-        table[:, :, 0],
-        table[0, :, 0],
-        table[5, :, 0],
-        *(table[:, :, size] for size in (1, 2, 3)),
-    )
-    return [None if np.all(part < 0) else float(part.mean()) for part in parts]
-
-
-@pytest.mark.skipif(not BCCD.is_dir(), reason='../shared/data/bccd is not there')
-def test_precision_of_classes_is_that_of_pycocotools():
-    images = list(bccd_images(60))
-    # Whole numbers of pixels survive the way through 32 bits and fractions of the image.
-    images = [
-        (objects, [(np.rint(box).tolist(), *rest) for box, *rest in found], name)
-        for objects, found, name in images
-    ]
-    size = (512, 512)  # a power of 2 divides without rounding
-    _, _, parts = analyze([arrays(*image, size=size) for image in images])
-    columns = ('AP', 'AP50', 'AP75', 'AP small', 'AP medium', 'AP large')
-    table = parts['classes']
-    for index in range(len(NAMES)):
-        expected = precisions([image[:2] for image in images], index)
-        assert [column(table, name)[index] for name in columns] == pytest.approx(expected, abs=1e-9)
-        assert 0.01 < expected[0] < 0.99
-    assert all(isinstance(part, (Table, Figure)) for part in parts.values())
 
 
 def test_rotated_boxes():

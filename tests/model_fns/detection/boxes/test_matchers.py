@@ -199,10 +199,6 @@ def test_bipartite_with_more_boxes_than_anchors():
     [
         ('', '^here.matcher: empty; expected one of argmax_matcher'),
         (
-            'argmax_matcher { matched_threshold: 0.3 unmatched_threshold: 0.6 }',
-            'argmax_matcher.unmatched_threshold: 0.6; expected at most 0.3, matched_threshold',
-        ),
-        (
             'argmax_matcher { negatives_lower_than_unmatched: false }',
             'argmax_matcher.negatives_lower_than_unmatched: false, .*; expected true',
         ),

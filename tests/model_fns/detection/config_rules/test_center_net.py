@@ -9,7 +9,6 @@ from estimator_lib.config import message_checks
 from estimator_lib.config.section import Section
 from model_fns.detection import rules
 from tests import tiny_center_net
-from tests.model_fns.detection.test_rules import configs, refused_paths
 
 KEYPOINTS = (
     'keypoint_estimation_task={ task_name: "pose" keypoint_class_name: "person" loss { '
@@ -17,16 +16,6 @@ KEYPOINTS = (
     'classification_loss { penalty_reduced_logistic_focal_loss {} } } }'
 )
 TASK = 'keypoint_estimation_task.0'
-
-
-def test_published_configs(shared):
-    seen = 0
-    for name, config in configs().items():
-        if config.model.HasField('center_net'):
-            seen += 1
-            assert not refused_paths(config), name
-            assert not refused_paths(config, 'export'), name
-    assert seen == 4
 
 
 def problem(*settings):
@@ -43,8 +32,6 @@ def problem(*settings):
         ('feature_extractor.channel_means=1', 'channel_means: 1 values; expected 3, or none.'),
         ('feature_extractor.type=hourglass_11', "unknown feature extractor 'hourglass_11'"),
         ('feature_extractor.use_separable_conv=true', 'use_separable_conv: hourglass_10 has none'),
-        ('feature_extractor.use_depthwise=true', 'feature_extractor.use_depthwise: not supported:'),
-        ('feature_extractor.batch_norm_decay=1', 'batch_norm_decay: 1; expected at least 0 and'),
         (
             'image_resizer={ identity_resizer {} }',
             'image_resizer.identity_resizer: inputs of any size, and the feature extractor needs',
@@ -66,23 +53,8 @@ def problem(*settings):
             'center_head_params.kernel_sizes: 1 values; expected 2, one for each of num_filters.',
         ),
         (
-            'object_center_params.min_box_overlap_iou=1',
-            'min_box_overlap_iou: 1; expected more than 0 and less than 1.',
-        ),
-        ('object_detection_task={}', 'object_detection_task.localization_loss: is missing; expec'),
-        (
             'post_processing.score_converter=SIGMOID',
             'post_processing.score_converter: SIGMOID; peaks have scores already: expected IDENT',
-        ),
-        *(
-            (f'{branch}={{}}', f'model.center_net.{branch}: not supported: {reason}')
-            for branch, reason in (
-                ('mask_estimation_task', 'its masks are those of whole classes'),
-                ('densepose_estimation_task', 'no published metric measures surfaces'),
-                ('track_estimation_task', 'an example is one image, and tracks join'),
-                ('temporal_offset_task', 'an example is one image, and the offset'),
-                ('deepmac_mask_estimation', 'a second network predicts its masks'),
-            )
         ),
     ],
 )
@@ -94,20 +66,11 @@ def test_one_problem_is_one_sentence(setting, text):
 @pytest.mark.parametrize(
     ('setting', 'text'),
     [
-        (
-            'keypoint_label_map_path=',
-            'keypoint_estimation_task: it needs keypoint_label_map_path, because it names the',
-        ),
         (f'{TASK}.task_name=a/b', "0.task_name: 'a/b'; expected letters, digits,"),
         (
             f'{TASK}.candidate_ranking_mode=nearest',
             'candidate_ranking_mode: unknown ranking of ca',
         ),
-        (
-            f'{TASK}.predict_depth=true',
-            f'{TASK}.predict_depth: not supported: no published metric',
-        ),
-        (f'{TASK}.argmax_postprocessing=true', f'{TASK}.argmax_postprocessing: not supported: '),
         (f'{TASK}.loss.hard_example_miner={{}}', 'hard_example_miner: it is of anchors, and there'),
         (
             f'{TASK}.loss.localization_loss={{ weighted_giou {{}} }}',

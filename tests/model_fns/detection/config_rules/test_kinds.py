@@ -127,18 +127,6 @@ def test_what_is_refused_is_not_offered():
         ('', {'': 'empty; expected one of: normalize_image, '}),
         ('random_horizontal_flip {}', {}),
         (
-            'resize_image { new_height: 3 }',
-            {'resize_image.new_width': 'not set; expected at least 1 and at most 10000.'},
-        ),
-        (
-            'remap_labels { new_label: 1 }',
-            {'remap_labels.original_labels': 'empty; expected at least one.'},
-        ),
-        (
-            'random_adjust_contrast { min_delta: 2 }',
-            {'random_adjust_contrast.min_delta': '2; expected at most 1.25, max_delta.'},
-        ),
-        (
             'ssd_random_crop { operations { max_area: 0.1 min_area: 0.2 min_aspect_ratio: 1 } }',
             {
                 'ssd_random_crop.operations.0.max_aspect_ratio': 'not set; expected more than 0.',

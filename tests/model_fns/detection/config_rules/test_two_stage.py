@@ -1,31 +1,17 @@
 """Which configs of two-stage detectors are accepted, and what is said of the others."""
 
-import collections
-
 import pytest
 
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
 from tests import tiny_two_stage
-from tests.model_fns.detection.test_rules import configs, refused_paths
 
 HEAD = 'second_stage_box_predictor.mask_rcnn_box_predictor'
 
 
 def named(config):
     return f'model.faster_rcnn.{config}'
-
-
-def test_published_configs(shared):
-    seen = collections.Counter()
-    for name, config in configs().items():
-        folder, _, _ = name.partition('/')
-        if not config.model.HasField('faster_rcnn'):
-            continue
-        seen[folder] += 1
-        assert not refused_paths(config, 'export'), name
-    assert seen == {'tf1': 23, 'tf2': 5}
 
 
 def problem(*settings, stages=2):
@@ -44,7 +30,6 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
     ('setting', 'text'),
     [
         ('number_of_stages=3', 'number_of_stages: 3; the third stage predicts masks or keypoint'),
-        ('number_of_stages=4', 'number_of_stages: 4; expected at least 1 and at most 3.'),
         (
             'feature_extractor.first_stage_features_stride=12',
             'feature_extractor.first_stage_features_stride: 12; expected 8 or 16.',
@@ -90,53 +75,16 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
             'maxpool_kernel_size=8',
             'maxpool_kernel_size: 8; expected at most 7, initial_crop_size.',
         ),
-        ('maxpool_kernel_size=0', 'maxpool_kernel_size: 0; expected at least 1 and at most 1000.'),
         (
             'second_stage_classification_loss={ bootstrapped_sigmoid { alpha: 0.5 } }',
             'second_stage_classification_loss.bootstrapped_sigmoid: the published program takes s',
         ),
-        (
-            'second_stage_post_processing.batch_non_max_suppression.score_threshold=2',
-            'second_stage_post_processing.batch_non_max_suppression.score_threshold: 2; expected ',
-        ),
-        ('inplace_batchnorm_update=true', 'inplace_batchnorm_update: not supported: statistics '),
-        (
-            'context_config.use_self_attention=true',
-            'context_config.use_self_attention: not supported: proposals attend to features of ',
-        ),
-        (
-            'context_config.use_long_term_attention=false',
-            'context_config.use_long_term_attention: not supported: without it there is no att',
-        ),
-        (
-            'context_config.num_attention_heads=2',
-            'context_config.num_attention_heads: not supported: the published models have one;',
-        ),
-        (
-            'context_config.num_attention_layers=0',
-            'context_config.num_attention_layers: not supported: the published models have one',
-        ),
-        (
-            'context_config.attention_position=ATTENTION_DEFAULT',
-            'context_config.attention_position: not supported: with it there is no attention; ',
-        ),
-        (
-            'context_config.attention_temperature=0',
-            'context_config.attention_temperature: 0; expected more than 0.',
-        ),
-        ('first_stage_nms_iou_threshold=1.5', 'first_stage_nms_iou_threshold: 1.5; expected at'),
     ],
 )
 def test_problems(setting, text):
     found = problem(setting)
     assert found.startswith(named(text)), found
     assert '\n' not in found
-
-
-def test_a_head_of_another_kind_of_detector_is_refused():
-    assert problem('second_stage_box_predictor={ convolutional_box_predictor {} }').startswith(
-        named('second_stage_box_predictor.convolutional_box_predictor: not supported: the head of')
-    )
 
 
 def of_masks(*settings):
@@ -147,8 +95,6 @@ def of_masks(*settings):
 @pytest.mark.parametrize(
     ('setting', 'text'),
     [
-        ('mask_height=0', 'mask_height: 0; expected at least 1 and at most 1000.'),
-        ('mask_prediction_conv_depth=-1', 'mask_prediction_conv_depth: -1; expected at least 0'),
         ('predict_keypoints=true', 'keypoint_head: is missing; expected the number of keypoints '),
     ],
 )
@@ -303,19 +249,6 @@ def test_keypoints_are_read_where_they_are_learned():
     )
 
 
-@pytest.mark.parametrize(
-    ('setting', 'text'),
-    [
-        ('keypoint_head.num_keypoints=0', 'keypoint_head.num_keypoints: 0; expected at least 1'),
-        ('keypoint_head.loss_weight=-1', 'keypoint_head.loss_weight: -1; expected at least 0'),
-    ],
-)
-def test_problems_of_keypoints(setting, text):
-    with pytest.raises(errors.ConfigError) as caught:
-        model_fns.validate(of_keypoints(f'model.faster_rcnn.{HEAD}.{setting}'), mode=None)
-    assert str(caught.value).startswith(named(f'{HEAD}.{text}'))
-
-
 def test_what_masks_have_is_not_for_keypoints():
     config = of_keypoints(f'model.faster_rcnn.{HEAD}.mask_height=14')
     assert model_fns.validate(config, mode=None) == [
@@ -333,28 +266,6 @@ def test_a_head_of_keypoints_that_is_not_asked_for():
         named(f'{HEAD}.keypoint_head has no effect without predict_keypoints.'),
         named(f'{HEAD}.predict_keypoints has no effect without number_of_stages: 3.'),
     ]
-
-
-def test_attention_is_not_for_boxes_that_are_cropped_anew():
-    message = problem(
-        'context_config.attention_position=POST_RPN', 'output_final_box_features=true', stages=3
-    )
-    assert (
-        named(
-            'output_final_box_features: it excludes context_config, because it does not apply to '
-            'these features; set one.'
-        )
-        in message
-    )
-    assert (
-        named(
-            'context_config: it needs number_of_stages: 2, because masks and keypoints do not '
-            'attend to other images.'
-        )
-        in message
-    )
-    # The third is the head, which has no masks.
-    assert '3 problems' in message
 
 
 EXTRACTOR = 'model.faster_rcnn.feature_extractor'
@@ -389,14 +300,6 @@ def test_statistics_that_a_short_run_does_not_reach():
     fine_tuned = 'train_config.fine_tune_checkpoint="/model.ckpt"'
     assert warnings_of('train_config.num_steps=300', fine_tuned) == []
     assert warnings_of('train_config.num_steps=20000') == []
-
-
-def test_final_boxes_have_features_where_boxes_are_cropped():
-    settings = POSITION_SENSITIVE % '', 'output_final_box_features=true'
-    assert problem(*settings) == named(
-        'output_final_box_features: it excludes second_stage_box_predictor.rfcn_box_predictor, '
-        'because it computes no features of boxes; set one.'
-    )
 
 
 def of_pyramid(*settings):
@@ -446,12 +349,6 @@ def test_what_a_pyramid_needs(setting, text):
     assert str(caught.value) == named(text)
 
 
-def test_masks_of_a_pyramid():
-    text = tiny_two_stage.PYRAMID_MASKS.format(stages=3)
-    config = config_lib.parse_pipeline_config(text, 'text')
-    assert model_fns.validate(config, mode=None) == []
-
-
 def test_crops_of_masks_are_those_of_classes_without_a_pyramid():
     assert model_fns.validate(of_masks(named('instance_crop_size=7')), mode=None) == [
         named(
@@ -459,21 +356,6 @@ def test_crops_of_masks_are_those_of_classes_without_a_pyramid():
             'pyramid, and masks and keypoints have the features of classes, of initial_crop_size.'
         )
     ]
-
-
-def test_position_sensitive_bins_are_not_aligned():
-    assert problem(POSITION_SENSITIVE % '', 'roi_align={}') == named(
-        'roi_align: it excludes second_stage_box_predictor.rfcn_box_predictor, because it samples '
-        'bins of its own; set one.'
-    )
-
-
-def test_rotated_boxes_are_not_aligned():
-    message = problem('box_type=ROTATED', 'roi_align={}')
-    assert (
-        named('box_type: it excludes roi_align, because its bins are axis-aligned; set one.')
-        in message
-    )
 
 
 def test_levels_are_of_types_that_have_a_pyramid():

@@ -104,9 +104,6 @@ def test_build_temperature():
     ('text', 'message'),
     [
         ('', 'calibration_config: empty; expected one of: function_approximation, '),
-        ('temperature_scaling_calibration {}', 'scaler: not set; expected more than 0'),
-        ('temperature_scaling_calibration { scaler: 0 }', 'scaler: 0; expected more than 0'),
-        ('function_approximation {}', 'function_approximation.x_y_pairs: is missing.'),
         (
             'function_approximation { x_y_pairs { x_y_pair { x: 0.5 } x_y_pair { x: 0.25 } } }',
             'x_y_pairs.x_y_pair.1.x: 0.25 after 0.5',

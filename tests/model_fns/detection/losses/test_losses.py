@@ -235,8 +235,6 @@ def test_build_classification_loss(text, loss):
     ('text', 'message'),
     [
         ('', 'empty'),
-        ('weighted_softmax { logit_scale: 0 }', 'weighted_softmax.logit_scale: 0'),
-        ('weighted_logits_softmax { logit_scale: -1 }', 'logit_scale: -1'),
         ('penalty_reduced_logistic_focal_loss {}', 'penalty_reduced_logistic_focal_loss'),
         ('weighted_dice_classification_loss {}', 'weighted_dice_classification_loss'),
     ],

@@ -10,15 +10,6 @@ from tests.model_fns.detection.analysis.analyzed import arrays
 BOX = [50.0, 100.0, 100.0, 200.0]
 
 
-def test_boxes_are_in_pixels_and_without_padding():
-    image = arrays([(BOX, 2)], [(BOX, 1, 0.5), (BOX, 3, 0.25)])
-    truth, found = image_arrays.groundtruth(image), image_arrays.detections(image)
-    assert truth.boxes.tolist() == [BOX] and truth.classes.tolist() == [2]
-    assert found.boxes.tolist() == [BOX, BOX] and found.classes.tolist() == [1, 3]
-    assert found.scores.tolist() == [0.5, 0.25]
-    assert truth.masks is None and found.keypoints is None
-
-
 def test_detections_of_classes_that_were_not_looked_for_count_for_nothing():
     image = arrays([(BOX, 1)], [(BOX, 1, 0.5), (BOX, 2, 0.75), (BOX, 3, 0.25)])
     image[fields.LABELED_CLASSES] = np.float32([1, 0, 1])

@@ -85,29 +85,6 @@ def test_by_hand():
     )
 
 
-def test_half_is_enough():
-    images = [(groundtruth([[0, 0, 10, 10]], [1]), detections([[0, 0, 10, 5]], [0.9], [1]))]
-    assert evaluate(images)[MEAN] == 1.0
-    images = [(groundtruth([[0, 0, 10, 10]], [1]), detections([[0, 0, 10, 4.9]], [0.9], [1]))]
-    assert evaluate(images)[MEAN] == 0.0
-
-
-def test_another_class_finds_nothing():
-    images = [(groundtruth([square(0)], [1]), detections([square(0)], [0.9], [2]))]
-    assert evaluate(images) == {MEAN: 0.0, BY_CLASS + 'one': 0.0}
-
-
-def test_difficult_objects_count_for_nothing():
-    images = [
-        (
-            groundtruth([square(0), square(1)], [1, 1], difficult=[True]),
-            detections([square(0), square(0), square(1)], [0.9, 0.8, 0.7], [1, 1, 1]),
-        )
-    ]
-    assert evaluate(images)[MEAN] == 1.0
-    assert evaluate([(groundtruth([square(0)], [1], difficult=[True]), images[0][1])]) == {}
-
-
 def test_detections_without_area_are_left_out():
     images = [
         (

@@ -14,33 +14,6 @@ def masks(*rows_and_columns, size=(6, 8)):
     return found
 
 
-def test_areas_in_pixels():
-    encoded = RunLengthMasks.encode([masks((0, 0, 2, 3), (1, 1, 1, 1)), masks((0, 0, 6, 8))])
-    assert encoded.areas().tolist() == [6, 0, 48]
-    assert len(encoded) == 3
-
-
-@pytest.mark.parametrize(
-    ('by_own_area', 'expected'), [(False, [4 / 14, 0]), (True, [4 / 6, 0])], ids=['both', 'own']
-)
-def test_overlaps_by_hand(by_own_area, expected):
-    # 2 x 3 pixels, of which 2 x 2 are in the 3 x 4 of the other.
-    one = RunLengthMasks.encode([masks((2, 0, 4, 3))])
-    others = RunLengthMasks.encode([masks((1, 1, 4, 5), (5, 5, 6, 8))])
-    np.testing.assert_allclose(one.overlaps(others, np.full(2, by_own_area)), [expected])
-
-
-def test_overlaps_pixel_by_pixel():
-    rng = np.random.RandomState(0)
-    first, second = rng.rand(40, 9, 7) < 0.4, rng.rand(3, 9, 7) < 0.6
-    shared = np.array([True, False, True])
-    found = RunLengthMasks.encode([first]).overlaps(RunLengthMasks.encode([second]), shared)
-    for i, one in enumerate(first):
-        for j, other in enumerate(second):
-            whole = one.sum() if shared[j] else (one | other).sum()
-            assert found[i, j] == pytest.approx((one & other).sum() / whole)
-
-
 def test_masks_of_nothing_overlap_nothing():
     nothing = RunLengthMasks.encode([masks((0, 0, 0, 0))])
     assert nothing.overlaps(nothing, np.array([False])).tolist() == [[0.0]]

@@ -99,18 +99,6 @@ def test_heads_of_their_own_equal_their_definition(use_depthwise, num_layers):
     np.testing.assert_allclose(logits, np.concatenate(expected[CLASS], 1), rtol=1e-4, atol=1e-4)
 
 
-def test_names_of_heads_of_their_own():
-    predictor = ConvolutionalBoxPredictor(BOX, CLASS, STYLE, kernel_size=3, use_depthwise=True)
-    names, penalties = names_of(predictor)
-    assert names == {
-        f'BoxPredictor_{level}/{head}{leaf}'
-        for level in (0, 1)
-        for head in ('BoxEncodingPredictor', 'ClassPredictor')
-        for leaf in ('_depthwise/depthwise_weights', '/weights', '/biases')
-    }
-    assert penalties == 8
-
-
 def test_a_single_map_has_no_scope_of_its_own():
     names, _ = names_of(ConvolutionalBoxPredictor(BOX, CLASS, STYLE), SIZES[:1], (3,))
     assert names == {
@@ -158,26 +146,6 @@ def test_shared_heads_equal_their_definition(use_depthwise, share_tower):
             outputs = layer(features, values, f'{SHARED}/{head.scope}')
             expected.append(by_anchor(outputs, 2, head.num_outputs))
         np.testing.assert_allclose(actual, np.concatenate(expected, 1), rtol=1e-4, atol=1e-3)
-
-
-def test_names_of_shared_heads():
-    predictor = WeightSharedBoxPredictor(
-        SHARED_BOX, CLASS, STYLE, depth=6, num_layers=1, use_depthwise=True
-    )
-    names, penalties = names_of(predictor)
-    assert names == {
-        f'{SHARED}/{scope}/{leaf}'
-        for scope in (
-            'BoxPredictionTower/conv2d_0',
-            'ClassPredictionTower/conv2d_0',
-            'BoxPredictor',
-            'ClassPredictor',
-        )
-        for leaf in ('depthwise_weights', 'pointwise_weights', 'biases')
-        if not (leaf == 'biases' and 'Tower' in scope)
-    }
-    # Each weight once, though it is used on both maps.
-    assert penalties == 8
 
 
 @pytest.mark.parametrize(

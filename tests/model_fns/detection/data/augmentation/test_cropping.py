@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 
-from estimator_lib import errors
 from model_fns.detection import fields
 from tests.model_fns.detection.data.augmentation.augmentation_cases import (
     BRIGHT,
@@ -169,35 +168,6 @@ def test_crop_to_aspect_ratio_by_hand():
             np.testing.assert_array_equal(after[fields.BOXES][0], [0, 0, 1, 0.5])
         starts.add(bool(first_is_there))
     assert starts == {False, True}
-
-
-@pytest.mark.parametrize(
-    ('step', 'message'),
-    [
-        (
-            'random_crop_image { min_object_covered: 2 }',
-            'min_object_covered: 2; expected at least 0',
-        ),
-        (
-            'random_crop_image { max_area: 1.5 }',
-            'max_area: 1.5; expected more than 0 and at most 1',
-        ),
-        ('random_crop_image { min_area: 0 }', 'min_area: 0; expected more than 0'),
-        (
-            'random_crop_image { min_area: 0.7 max_area: 0.6 }',
-            'min_area: 0.7; expected at most 0.6, max_area',
-        ),
-        ('random_crop_image { random_coef: -1 }', 'random_coef: -1; expected'),
-        ('random_crop_to_aspect_ratio { aspect_ratio: 0 }', 'aspect_ratio: 0; expected'),
-        (
-            'ssd_random_crop { operations {} }',
-            r'ssd_random_crop\.operations\.0\.min_aspect_ratio: not set; expected',
-        ),
-    ],
-)
-def test_values_out_of_range_are_refused(step, message):
-    with pytest.raises(errors.ConfigError, match=r'data_augmentation_options\[0\].*' + message):
-        run(step, plain(painted(4, 4, [])))
 
 
 def _size(after):

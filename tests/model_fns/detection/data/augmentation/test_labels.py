@@ -1,7 +1,5 @@
 import numpy as np
-import pytest
 
-from estimator_lib import errors
 from model_fns.detection import fields
 from tests.model_fns.detection.data.augmentation.augmentation_cases import (
     assert_is_share,
@@ -44,20 +42,3 @@ def test_labels_are_remapped():
     after = run('remap_labels { original_labels: [1, 3] new_label: 5 }', example)
     np.testing.assert_array_equal(after[fields.CLASSES], [4, 1, 4])
     assert after[fields.CLASSES].dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    ('step', 'message'),
-    [
-        ('drop_label_probabilistically {}', 'label: not set; expected at least 1'),
-        ('remap_labels { new_label: 1 }', 'original_labels: empty; expected at least one'),
-        (
-            'remap_labels { original_labels: [1, 0] new_label: 1 }',
-            'original_labels.1: 0; expected at least 1',
-        ),
-        ('remap_labels { original_labels: 1 }', 'new_label: not set; expected'),
-    ],
-)
-def test_values_out_of_range_are_refused(step, message):
-    with pytest.raises(errors.ConfigError, match=message):
-        run(step, plain(painted(4, 4, [])))

@@ -165,10 +165,6 @@ def test_fixed_aspect_ratio_canvas(ratio, example, seed):
         ),
         ('random_pad_image { pad_color: [1, 2] }', r'pad_color: \[1, 2\]; expected 3 values'),
         (
-            'random_absolute_pad_image { max_height_padding: -1 }',
-            'max_height_padding: -1; expected',
-        ),
-        (
             'random_crop_pad_image { min_padded_size_ratio: [3, 1] }',
             r'max_padded_size_ratio: not set; expected numbers not below .*\[3, 1\]',
         ),

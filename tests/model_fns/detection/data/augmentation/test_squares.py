@@ -3,7 +3,6 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 
-from estimator_lib import errors
 from model_fns.detection import fields
 from tests.model_fns.detection.data.augmentation.augmentation_cases import (
     assert_boxes_cover_their_pixels,
@@ -90,24 +89,6 @@ def test_large_images_are_cropped_at_any_place():
     # one nothing is left of the box.
     rows = np.round(ends * 20)
     np.testing.assert_array_equal(np.unique(rows), np.arange(21))
-
-
-@pytest.mark.parametrize(
-    ('step', 'message'),
-    [
-        ('random_square_crop_by_scale { num_scales: 0 }', 'num_scales: 0; expected'),
-        ('random_square_crop_by_scale { max_border: -1 }', 'max_border: -1; expected'),
-        ('random_square_crop_by_scale { scale_min: 0 }', 'scale_min: 0; expected'),
-        ('random_scale_crop_and_pad_to_square { output_size: 0 }', 'output_size: 0; expected'),
-        (
-            'random_scale_crop_and_pad_to_square { scale_max: 0.01 }',
-            'scale_min: .* expected at most 0.01, scale_max',
-        ),
-    ],
-)
-def test_values_out_of_range_are_refused(step, message):
-    with pytest.raises(errors.ConfigError, match=message):
-        run(step, plain(painted(4, 4, [])))
 
 
 def _start_of_image(after):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from estimator_lib import errors
 from model_fns import layers
 from model_fns.backbones import mobilenet_v1, resnet_blocks
-from model_fns.detection.networks.feature_extractors import extractor, general
+from model_fns.detection.networks.feature_extractors import extractor
 from tests.model_fns.detection.extractor_configs import build
 
 tf1 = tf.compat.v1
@@ -88,61 +88,11 @@ def test_an_unknown_type_names_the_nearest():
     'fields, message',
     [
         ("type: 'x' spaghettinet_arch_name: 'm'", r'spaghettinet_arch_name: .* SpaghettiNet'),
-        (
-            "type: 'ssd_mobilenet_v1' replace_preprocessor_with_placeholder: true",
-            'replace_preprocessor_with_placeholder: not supported',
-        ),
     ],
 )
 def test_fields_of_other_networks_are_refused_by_name(fields, message):
     with pytest.raises(errors.ConfigError, match=message):
         build(fields)
-
-
-STACKED = [
-    'ssd_mobilenet_v1',
-    'embedded_ssd_mobilenet_v1',
-    'ssd_mobilenet_v2',
-    'ssd_mobilenet_v3_large',
-    'ssd_mobilenet_v3_small',
-    'ssd_mobilenet_edgetpu',
-    'ssd_pnasnet',
-    'ssd_mobiledet_cpu',
-    'ssd_mobiledet_dsp',
-    'ssd_mobiledet_edgetpu',
-    'ssd_mobiledet_gpu',
-    'ssd_inception_v2',
-    'ssd_inception_v3',
-]
-PYRAMIDS = [
-    'ssd_mobilenet_v1_fpn',
-    'ssd_mobilenet_v2_fpn',
-    'ssd_mobilenet_v2_mnasfpn',
-    'ssd_resnet50_v1_fpn',
-    'ssd_resnet101_v1_fpn',
-    'ssd_resnet152_v1_fpn',
-]
-EFFICIENT = [f'ssd_efficientnet-b{size}_bifpn_keras' for size in range(8)]
-POOLED = [
-    'ssd_mobilenet_v1_ppn',
-    'ssd_resnet50_v1_ppn',
-    'ssd_resnet101_v1_ppn',
-    'ssd_resnet152_v1_ppn',
-]
-
-
-def test_all_types_are_registered():
-    extractor.get_extractor('ssd_mobilenet_v1')
-    # `test_general` has these.
-    others = {f'ssd_{name}{end}' for name in general.NETWORKS for end in ('', '_fpn')}
-    named = [name for name in extractor.EXTRACTORS if name not in others]
-    assert sorted([*STACKED, *PYRAMIDS, *POOLED, *EFFICIENT]) == named
-    of_tensorflow_2 = set(extractor.extractor_types()) - set(extractor.EXTRACTORS)
-    assert of_tensorflow_2 == {
-        'ssd_mobilenet_v1_keras',
-        'ssd_mobilenet_v2_keras',
-        *(f'{name}_keras' for name in PYRAMIDS if 'mnasfpn' not in name),
-    }
 
 
 @pytest.mark.parametrize('kind', ['ssd_mobilenet_v1_ppn_keras', 'ssd_inception_v2_keras'])
@@ -151,26 +101,27 @@ def test_what_tensorflow_2_has_not_is_unknown(kind):
         extractor.get_extractor(kind, 'type')
 
 
-RESNETS = [kind for kind in [*PYRAMIDS, *POOLED] if 'resnet' in kind]
-MOBILEDETS = [kind for kind in STACKED if 'mobiledet' in kind]
+MNAS_FPN = 'ssd_mobilenet_v2_mnasfpn'
+OVERRIDE = 'override_base_feature_extractor_hyperparams'
 
 
 @pytest.mark.parametrize(
     'kind, field, name',
     [
-        *[(kind, 'fpn { min_level: 3 }', 'fpn') for kind in [*STACKED, *POOLED]],
-        *[(kind, 'num_layers: 5', 'num_layers') for kind in PYRAMIDS],
-        *[(kind, 'use_explicit_padding: true', 'use_explicit_padding') for kind in RESNETS],
-        *[(kind, 'use_depthwise: true', 'use_depthwise') for kind in [*RESNETS, POOLED[0]]],
-        *[(kind, 'use_explicit_padding: true', 'use_explicit_padding') for kind in MOBILEDETS],
-        *[
-            (kind, f'override_base_feature_extractor_hyperparams: {value}', 'override_base_feature')
-            for kinds, value in ((MOBILEDETS, 'true'), (STACKED[-2:], 'false'))
-            for kind in kinds
-        ],
-        *[(kind, 'depth_multiplier: 0.5', 'depth_multiplier') for kind in POOLED[1:]],
-        (PYRAMIDS[2], 'fpn { min_level: 2 max_level: 6 }', 'fpn.min_level'),
-        (PYRAMIDS[2], 'fpn { min_level: 3 max_level: 7 }', 'fpn.max_level'),
+        ('ssd_mobilenet_v1', 'fpn { min_level: 3 }', 'fpn'),
+        ('ssd_inception_v2', 'fpn { min_level: 3 }', 'fpn'),
+        ('ssd_resnet50_v1_ppn', 'fpn { min_level: 3 }', 'fpn'),
+        ('ssd_mobilenet_v1_fpn', 'num_layers: 5', 'num_layers'),
+        (MNAS_FPN, 'num_layers: 5', 'num_layers'),
+        ('ssd_resnet50_v1_fpn', 'use_explicit_padding: true', 'use_explicit_padding'),
+        ('ssd_mobiledet_cpu', 'use_explicit_padding: true', 'use_explicit_padding'),
+        ('ssd_resnet50_v1_fpn', 'use_depthwise: true', 'use_depthwise'),
+        ('ssd_mobilenet_v1_ppn', 'use_depthwise: true', 'use_depthwise'),
+        ('ssd_mobiledet_cpu', f'{OVERRIDE}: true', OVERRIDE),
+        ('ssd_inception_v3', f'{OVERRIDE}: false', OVERRIDE),
+        ('ssd_resnet50_v1_ppn', 'depth_multiplier: 0.5', 'depth_multiplier'),
+        (MNAS_FPN, 'fpn { min_level: 2 max_level: 6 }', 'fpn.min_level'),
+        (MNAS_FPN, 'fpn { min_level: 3 max_level: 7 }', 'fpn.max_level'),
     ],
 )
 def test_what_a_network_has_no_place_for_is_refused_by_name(kind, field, name):
