@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import html
 import io
 import re
-from typing import Any, Callable, Dict, Iterator, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, NamedTuple, Sequence
 
 import numpy as np
 
@@ -14,10 +13,18 @@ from estimator_lib import texts
 from estimator_lib.analysis.parts import Figure, Section
 from estimator_lib.drawing import figures
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
 Draw = Callable[[Any], None]
 
 _INK = '#1f2733'  # text and lines; in a page, its own color replaces it
-_DOTS_PER_INCH = 110
+_OPTIONS: Any = {
+    'figsize': (6.4, 4.0),
+    'dpi': 110,
+    'layout': 'constrained',
+    'facecolor': 'white',
+}
 _STYLE: Any = {  # names of settings depend on matplotlib's version
     'font.size': 10.0,
     'svg.fonttype': 'none',
@@ -60,39 +67,31 @@ def render(figure: Figure) -> Drawing:
     """Draw a figure; matplotlib is imported here."""
     from matplotlib.backends import backend_agg, backend_svg
 
-    png, svg = io.BytesIO(), io.StringIO()
-    with _filled(figure.draw) as canvas:
+    def save(canvas: Canvas) -> Drawing:
+        png, svg = io.BytesIO(), io.StringIO()
+        figure.draw(canvas)
         # `savefig` would draw each file twice, and compute the layout once more.
         backend_agg.FigureCanvasAgg(canvas).print_png(png)
         canvas.set_layout_engine('none')
         canvas.set_facecolor('none')
         backend_svg.FigureCanvasSVG(canvas).print_svg(svg)
-    width = round(96 * canvas.get_size_inches()[0])
-    return Drawing(png.getvalue(), _page_element(svg.getvalue(), figure.title), width)
+        width = round(96 * canvas.get_size_inches()[0])
+        return Drawing(png.getvalue(), _page_element(svg.getvalue(), figure.title), width)
+
+    return figures.with_canvas(save, _STYLE, **_OPTIONS)
 
 
 def picture(draw: Draw) -> np.ndarray:
     """Draw a figure, as `Figure.draw` does, into a picture: uint8 [height, width, 3]."""
     from matplotlib.backends import backend_agg
 
-    with _filled(draw) as canvas:
+    def pixels(canvas: Canvas) -> np.ndarray:
+        draw(canvas)
         agg = backend_agg.FigureCanvasAgg(canvas)
         agg.draw()
         return np.array(agg.buffer_rgba())[..., :3]
 
-
-@contextlib.contextmanager
-def _filled(draw: Draw) -> Iterator[Any]:
-    """Give the block the drawn figure, under our settings of matplotlib."""
-    import matplotlib
-    from matplotlib import figure as matplotlib_figure
-
-    with figures.literal_text(), matplotlib.rc_context(_STYLE):
-        canvas = matplotlib_figure.Figure(
-            figsize=(6.4, 4.0), dpi=_DOTS_PER_INCH, layout='constrained', facecolor='white'
-        )
-        draw(canvas)
-        yield canvas
+    return figures.with_canvas(pixels, _STYLE, **_OPTIONS)
 
 
 def render_all(sections: Sequence[Section]) -> Dict[str, Drawing]:

@@ -12,6 +12,7 @@ from estimator_lib.run_records.results_table import EVAL, LEARNING_RATE, LOSS, T
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
 # Columns that training reports between evaluations.
 OF_TRAINING = (TRAIN + LOSS, LEARNING_RATE)
@@ -31,17 +32,15 @@ def draw(
         metrics: names of metrics, the main one first. The first ones with values are drawn.
         training: values at all reported steps, by column; they replace those of the table.
     """
-    from matplotlib.figure import Figure  # takes half a second
-
     training = training or {}
     panels = {
         'losses': _losses(table, training),
         'metrics': {column: table.curve(column) for column in _main_metrics(table, metrics)},
         'learning rate': {LEARNING_RATE: choose(LEARNING_RATE, table, training)},
     }
-    content = io.BytesIO()
-    with figures.literal_text():
-        figure = Figure(figsize=(_WIDTH, _HEIGHT), dpi=_DOTS)
+
+    def save(figure: Canvas) -> bytes:
+        content = io.BytesIO()
         for index, (title, curves) in enumerate(panels.items(), 1):
             axes = figure.add_subplot(1, len(panels), index)
             axes.set_title(title)
@@ -52,7 +51,10 @@ def draw(
                 figures.add_legend(axes, drawn, fontsize='small', **place)
         figure.subplots_adjust(left=0.05, right=0.98, bottom=0.34, top=0.93, wspace=0.18)
         figure.savefig(content, format='png')
-    checkpoint_files.write_atomically(path, content.getvalue())
+        return content.getvalue()
+
+    content = figures.with_canvas(save, figsize=(_WIDTH, _HEIGHT), dpi=_DOTS)
+    checkpoint_files.write_atomically(path, content)
 
 
 def plot(axes: Axes, curves: Mapping[str, Curve]) -> Dict[str, Artist]:

@@ -7,7 +7,7 @@ import io
 import logging
 import os
 import tempfile
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -31,6 +31,9 @@ from estimator_lib.graphs import losses
 from estimator_lib.task import Task
 from protos import export_pb2, pipeline_pb2
 from vision_extras.benchmark import results, timing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
 
 log = logging.getLogger('estimator_lib')
 
@@ -232,11 +235,11 @@ def flatten(task: Task, metrics: Metrics) -> Dict[str, float]:
 
 
 def _png(rows: Sequence[results.Row], metric: str) -> bytes:
-    from matplotlib.figure import Figure
-
-    file = io.BytesIO()
-    with figures.literal_text():
-        figure = Figure(figsize=(13.0, 1.5 + 0.4 * len(rows)), layout='constrained')
+    def save(figure: Canvas) -> bytes:
+        file = io.BytesIO()
         results.draw(figure, rows, metric)
         figure.savefig(file, format='png', dpi=100)
-    return file.getvalue()
+        return file.getvalue()
+
+    size = (13.0, 1.5 + 0.4 * len(rows))
+    return figures.with_canvas(save, figsize=size, layout='constrained')

@@ -21,18 +21,21 @@ def table(**cells):
 @pytest.fixture
 def drawn(monkeypatch, tmp_path):
     """Draw a table; return the curves by title of the panel and label."""
-    figures = []
-    monkeypatch.setattr(Figure, 'savefig', lambda figure, file, **_: figures.append(figure))
+    panels = {}
 
-    def draw(of_what, metrics, training=None):
-        curves.draw(of_what, str(tmp_path / 'a.png'), metrics, training or {})
-        return {
-            axes.get_title(): {
+    def note(figure, file, **_):
+        for axes in figure.axes:
+            lines = {
                 line.get_label(): (list(line.get_xdata()), list(line.get_ydata()))
                 for line in axes.get_lines()
             }
-            for axes in figures[-1].axes
-        }
+            panels[axes.get_title()] = lines
+
+    monkeypatch.setattr(Figure, 'savefig', note)
+
+    def draw(of_what, metrics, training=None):
+        curves.draw(of_what, str(tmp_path / 'a.png'), metrics, training or {})
+        return panels
 
     return draw
 
