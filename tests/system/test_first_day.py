@@ -1,7 +1,8 @@
 """A user's first day through the command line: raw files, records, a trained and moved model.
 
-Each kind of raw data goes all the way: converted, checked, trained, evaluated, exported, and the
-export, moved away from everything else, run on the raw images.
+Raw data of each task goes all the way: converted, checked, trained, evaluated, exported, and the
+export, moved away from everything else, run on the raw images. What each format becomes is tested
+in `tests/model_fns/datasets`.
 """
 
 import json
@@ -9,16 +10,13 @@ import math
 import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from model_fns.segmentation.networks import backbones
-from tests import tiny_data, tiny_detection, tiny_segmentation
-from tests.model_fns.datasets import converted, id_files
-from tests.model_fns.segmentation import tiny_networks
+from tests import shallow, tiny_data, tiny_detection, tiny_segmentation
+from tests.model_fns.datasets import converted
 from tests.test_run_train_eval import ROOT, front_door, latest
 
 pytestmark = pytest.mark.usefixtures('forked_processes')
@@ -53,26 +51,6 @@ def write_folders(raw):
     return []
 
 
-def write_voc(raw):
-    """JPEG images and XML files, whose corners are pixels that belong to the box, from 1."""
-    for stem, image, boxes, ids in scenes():
-        save(raw / 'images', stem, image, '.jpg')
-        root = ElementTree.Element('annotation')
-        size = ElementTree.SubElement(root, 'size')
-        for side in ('width', 'height'):
-            ElementTree.SubElement(size, side).text = str(tiny_detection.SIZE)
-        for (top, left, bottom, right), class_id in zip(boxes, ids):
-            entry = ElementTree.SubElement(root, 'object')
-            ElementTree.SubElement(entry, 'name').text = NAMES[class_id]
-            corners = ElementTree.SubElement(entry, 'bndbox')
-            for side, value in zip(
-                ('xmin', 'ymin', 'xmax', 'ymax'), (left + 1, top + 1, right, bottom)
-            ):
-                ElementTree.SubElement(corners, side).text = str(value)
-        write_text(raw / 'xml' / f'{stem}.xml', ElementTree.tostring(root, 'unicode'))
-    return [f'--annotations={raw / "xml"}']
-
-
 def write_coco(raw):
     """The JSON of instances, with category ids as COCO's: not from 1, and with gaps."""
     categories = {class_id: 16 + 3 * class_id for class_id in NAMES}
@@ -101,20 +79,6 @@ def write_coco(raw):
     return [f'--annotations={raw / "instances.json"}']
 
 
-def write_yolo(raw):
-    """A text file an image, and the names beside."""
-    for stem, image, boxes, ids in scenes():
-        save(raw / 'images', stem, image)
-        lines = []
-        for (top, left, bottom, right), class_id in zip(boxes / tiny_detection.SIZE, ids):
-            center = (left + right) / 2, (top + bottom) / 2
-            numbers = (*center, right - left, bottom - top)
-            lines.append(' '.join([str(class_id - 1), *(f'{value:.6f}' for value in numbers)]))
-        write_text(raw / 'labels' / f'{stem}.txt', '\n'.join(lines))
-    write_text(raw / 'classes.txt', 'green\nblue\n')
-    return [f'--annotations={raw / "labels"}']
-
-
 def write_masks(raw):
     """Gray PNGs of 0 and 255."""
     random = np.random.RandomState(6)
@@ -125,31 +89,12 @@ def write_masks(raw):
     return [f'--annotations={raw / "masks"}', '--mask_values=0:background,255:square']
 
 
-def write_instances(raw):
-    """PNGs of 16 bits, an id for each object."""
-    for number, (stem, image, boxes, _) in enumerate(scenes()):
-        save(raw / 'images', stem, image)
-        ids = np.zeros(image.shape[:2], int)
-        for index, (top, left, bottom, right) in enumerate(boxes):
-            ids[top:bottom, left:right] = 300 * number + index + 1
-        (raw / 'ids').mkdir(exist_ok=True)
-        (raw / 'ids' / f'{stem}.png').write_bytes(id_files.png(ids, bits=16))
-    return [f'--annotations={raw / "ids"}', '--class_name=square']
-
-
 WRITERS = {
     'folders': write_folders,
-    'voc': write_voc,
     'coco': write_coco,
-    'yolo': write_yolo,
     'masks': write_masks,
-    'instances': write_instances,
 }
-CLASSES = {
-    'folders': {'red', 'green', 'blue'},
-    'masks': {'background', 'square'},
-    'instances': {'square'},
-}
+CLASSES = {'folders': {'red', 'green', 'blue'}, 'masks': {'background', 'square'}}
 
 
 def convert_flags(kind, folder, *more):
@@ -177,7 +122,6 @@ def write_config(kind, folder):
         text = text.replace('num_classes: 3', 'num_classes: 2')
     else:
         text = tiny_detection.config_text(folder / 'data')
-        text = text.replace('num_classes: 2', f'num_classes: {len(CLASSES.get(kind, NAMES))}')
     for split in ('train', 'val'):
         text = text.replace(f'{split}*.tfrecord', f'{split}.tfrecord')
         text = text.replace(f'{split}.tfrecord', f'{split}-*.tfrecord')
@@ -236,11 +180,16 @@ def check_predictions(kind, folder):
         assert names == expected
 
 
-@pytest.mark.parametrize('kind', [kind for kind in WRITERS if kind != 'folders'])
-def test_from_raw_files_to_predictions(kind, tmp_path, capsys, monkeypatch):
-    # The segmentation network is of two layers: the way is looked at, not the network.
-    backbone = tiny_networks.backbone(backbones.get_backbone('mobilenet_v2').honors)
-    monkeypatch.setattr(backbones, 'get_backbone', lambda *_: backbone)
+@pytest.fixture
+def few_layers():
+    """Build few layers: the way is looked at, not the network."""
+    with shallow.networks():
+        yield
+
+
+@pytest.mark.usefixtures('few_layers')
+@pytest.mark.parametrize('kind', ['coco', 'masks'])
+def test_from_raw_files_to_predictions(kind, tmp_path, capsys):
     assert converted.run(*convert_flags(kind, tmp_path)) == 0
     said = capsys.readouterr().out
     assert f'8 records in {tmp_path}/data/train-' in said

@@ -14,9 +14,11 @@ from model_fns.detection import detector, fields
 from model_fns.detection.architectures.ssd import model as ssd
 from model_fns.structures.images import image_header
 from protos import pipeline_pb2
-from tests import learning, tiny_detection
+from tests import learning, served, tiny_detection
 from tests.conftest import shared_folder
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
+
+pytestmark = pytest.mark.usefixtures('shallow_networks')
 
 tf1 = tf.compat.v1
 ModeKeys = tf_estimator.ModeKeys
@@ -64,7 +66,8 @@ def trained(tmp_path_factory):
     write_records(folder / 'train.tfrecord', 64, seed=0)
     write_records(folder / 'val.tfrecord', 12, seed=1)
     config.write_text(config.read_text().replace(FIXED, KEEP_ASPECT))
-    assert front_door(f'--pipeline_config_path={config}', f'--model_dir={folder / "run"}') == 0
+    flags = [f'--pipeline_config_path={config}', f'--model_dir={folder / "run"}']
+    assert front_door(*flags, '--num_train_steps=50') == 0
     return folder / 'run'
 
 
@@ -103,15 +106,9 @@ def exports(trained):
 @pytest.mark.parametrize('input_type', ['image_tensor', ENCODED])
 def test_a_served_batch_of_one_size(exports, predicted, input_type):
     sent, expected = predicted
-    inputs = sent if input_type == 'image_tensor' else [codecs.encode_png(one) for one in sent]
-    with tf.Graph().as_default(), tf1.Session() as session:
-        loaded = tf1.saved_model.load(session, ['serve'], str(exports[input_type]))
-        signature = loaded.signature_def['serving_default']
-        outputs = {name: info.name for name, info in signature.outputs.items()}
-        got = session.run(outputs, {signature.inputs['inputs'].name: inputs})
+    got = served.answers(exports[input_type], sent, input_type)
     assert got['num_detections'].min() > 0
-    for name, value in got.items():
-        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    served.require_close(got, expected, 1e-4)
 
 
 def test_what_is_batched_and_what_of_it_is_image():

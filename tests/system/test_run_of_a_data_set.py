@@ -11,6 +11,8 @@ from model_fns.cli import front_door
 from model_fns.cli.run_options import RunOptions
 from tests.model_fns.datasets.recognition import public_layouts
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 
 class EndedError(Exception):
     """The end of a process."""
