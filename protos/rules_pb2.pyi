@@ -79,17 +79,17 @@ class Rule(_message.Message):
     def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., more_than: _Optional[float] = ..., less_than: _Optional[float] = ..., not_above: _Optional[str] = ..., required: bool = ..., requires: _Optional[str] = ..., ignored: _Optional[str] = ..., unsupported: _Optional[str] = ..., values: _Optional[_Iterable[str]] = ..., only_for: _Optional[str] = ..., shared: _Optional[_Union[SharedRule, str]] = ..., in_steps: _Optional[str] = ..., needs: _Optional[_Iterable[str]] = ..., excludes: _Optional[_Iterable[str]] = ..., entries: _Optional[int] = ..., one_for_each: _Optional[str] = ...) -> None: ...
 
 class Conflict(_message.Message):
-    __slots__ = ("when", "at", "of", "problem", "ignored", "doubt")
+    __slots__ = ("when", "at", "of", "problem", "ignored", "warning")
     WHEN_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     OF_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     IGNORED_FIELD_NUMBER: _ClassVar[int]
-    DOUBT_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
     when: _containers.RepeatedScalarFieldContainer[str]
     at: str
     of: _containers.RepeatedScalarFieldContainer[str]
     problem: str
     ignored: str
-    doubt: str
-    def __init__(self, when: _Optional[_Iterable[str]] = ..., at: _Optional[str] = ..., of: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ..., ignored: _Optional[str] = ..., doubt: _Optional[str] = ...) -> None: ...
+    warning: str
+    def __init__(self, when: _Optional[_Iterable[str]] = ..., at: _Optional[str] = ..., of: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ..., ignored: _Optional[str] = ..., warning: _Optional[str] = ...) -> None: ...

@@ -331,7 +331,7 @@ def _describe_conflict(conflict: rules_pb2.Conflict) -> str:
     """Describe fields that do not go together, as an entry of a list."""
     fields = ', '.join(f'`{path}`' for path in conflict.of or [conflict.at])
     when = ' and '.join(f'`{condition}`' for condition in conflict.when)
-    text = conflict.problem or conflict.doubt or f'no effect: {conflict.ignored}.'
+    text = conflict.problem or conflict.warning or f'no effect: {conflict.ignored}.'
     return f'- {fields}{" with " if when else ""}{when}: {text}'
 
 

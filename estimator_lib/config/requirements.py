@@ -110,7 +110,7 @@ def conflicts(
             yield owner.problem(name, _fill(conflict.problem, part, config))
 
 
-def doubts(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
+def conflict_warnings(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
     """Yield a warning for each conflict in a config that is none of its problems.
 
     Args:
@@ -123,8 +123,8 @@ def doubts(rules: ConfigRules, config: PipelineConfig) -> Iterator[str]:
                 colon = '' if conflict.ignored.startswith(('with ', 'without ')) else ':'
                 reason = _fill(conflict.ignored, part, config)
                 yield f'{owner.at(name)} has no effect{colon} {reason}.'
-            elif conflict.doubt:
-                yield f'{owner.at(name)}: {_fill(conflict.doubt, part, config)}'
+            elif conflict.warning:
+                yield f'{owner.at(name)}: {_fill(conflict.warning, part, config)}'
 
 
 def _find_conflicts(

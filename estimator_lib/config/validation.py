@@ -81,7 +81,7 @@ def validate(
     warnings = [
         *support.ignored(rules, used),
         *requirements.unmet(rules, used),
-        *requirements.doubts(rules, used),
+        *requirements.conflict_warnings(rules, used),
         *_find_warnings(used, mode),
     ]
     warnings += [warning for check in rules.warnings for warning in check(used)]

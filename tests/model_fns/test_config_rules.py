@@ -114,7 +114,7 @@ def test_conflicts_name_fields_and_values_of_the_schema():
                 condition_names.check_names(condition, owner, config)
             for path in [*conflict.of, *filter(None, [conflict.at])]:
                 placed(message, path)
-            texts = [conflict.problem, conflict.ignored, conflict.doubt]
+            texts = [conflict.problem, conflict.ignored, conflict.warning]
             (text,) = filter(None, texts)
             assert text.endswith('.') is not bool(conflict.ignored)
             for name in re.findall(r'{([\w.]+)}', text):

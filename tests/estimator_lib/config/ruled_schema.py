@@ -17,7 +17,7 @@ message_type {
       when: ["sequences", "net.part.layer: dense"]
       of: ["nets.wide", "nets.odd"] ignored: "without a {net.part.layer} part" }
     [vision_model_fns.protos.conflict] {
-      when: "sequences" of: "nets.deep" doubt: "{sequences} sequences." }
+      when: "sequences" of: "nets.deep" warning: "{sequences} sequences." }
     [vision_model_fns.protos.conflict] {
       when: ["sequences", "net.part.layer: sparse"] at: "net.part.layer" problem: "too thin." }
   }

@@ -101,8 +101,10 @@ def test_a_oneof_stands_for_its_member():
 
 def test_conflicts_that_are_no_problems():
     text = 'nets { wide: true } nets {} nets { odd: true deep: false } net { part { dense: true } }'
-    assert list(requirements.doubts(NO_TASK, ruled_schema.parse(text))) == []
-    assert list(requirements.doubts(NO_TASK, ruled_schema.parse(f'sequences: true {text}'))) == [
+    assert list(requirements.conflict_warnings(NO_TASK, ruled_schema.parse(text))) == []
+    assert list(
+        requirements.conflict_warnings(NO_TASK, ruled_schema.parse(f'sequences: true {text}'))
+    ) == [
         'nets.0.wide has no effect without a dense part.',
         'nets.2.odd has no effect without a dense part.',
         'nets.2.deep: true sequences.',
@@ -113,7 +115,7 @@ def test_conflicts_that_are_no_problems():
 def test_conflicts_of_fields_that_are_not_supported(table):
     rules = ConfigRules(**{table: {'RuledConfig': {'nets': 'there is one'}}})
     text = 'sequences: true nets { deep: true }'
-    assert list(requirements.doubts(rules, ruled_schema.parse(text))) == []
+    assert list(requirements.conflict_warnings(rules, ruled_schema.parse(text))) == []
 
 
 def test_rules_of_unsupported_fields_are_not_checked():

@@ -15,8 +15,8 @@ def parsed(settings, readers=READERS % ('', '', ''), stages=3, model=tiny_two_st
     return config_lib.parse_pipeline_config(text, 'text', settings=settings)
 
 
-def find_doubts(config):
-    found = requirements.doubts(rules.select_rules(config.model), config)
+def find_warnings(config):
+    found = requirements.conflict_warnings(rules.select_rules(config.model), config)
     return (warning for warning in found if 'for pictures of' in warning)
 
 
@@ -58,7 +58,7 @@ def test_sets_that_there_are_not_are_no_matter_here():
     ],
 )
 def test_what_nothing_is_learned_from(settings, stages, expected):
-    found = list(find_doubts(parsed(settings, stages=stages)))
+    found = list(find_warnings(parsed(settings, stages=stages)))
     assert len(found) == len(expected)
     for warning, start in zip(found, expected):
         assert warning.startswith(f'train_input_reader.{start}')
@@ -70,17 +70,17 @@ def test_a_third_stage_learns_what_it_predicts():
         'train_input_reader.load_instance_masks=true',
     ]
     config = parsed(settings, model=tiny_two_stage.KEYPOINTS)
-    (warning,) = find_doubts(config)
+    (warning,) = find_warnings(config)
     assert warning.startswith('train_input_reader.load_instance_masks: it is for pictures of the ')
 
 
 def test_a_center_net_learns_the_keypoints_that_it_estimates():
     settings = ['train_input_reader.num_keypoints=3']
     config = config_lib.parse_pipeline_config(tiny_center_net.MODEL, 'text', settings=settings)
-    (warning,) = find_doubts(config)
+    (warning,) = find_warnings(config)
     assert warning.startswith('train_input_reader.num_keypoints: it is for pictures of the ')
     config.model.center_net.keypoint_estimation_task.add()
-    assert not list(find_doubts(config))
+    assert not list(find_warnings(config))
 
 
 def test_single_shot_detectors_learn_neither():
@@ -88,5 +88,5 @@ def test_single_shot_detectors_learn_neither():
     config = config_lib.parse_pipeline_config(
         text, 'text', settings=['train_input_reader.load_instance_masks=true']
     )
-    assert len(list(find_doubts(config))) == 1
+    assert len(list(find_warnings(config))) == 1
     assert not list(rules.check_instance_readers(config))
