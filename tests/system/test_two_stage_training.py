@@ -13,7 +13,7 @@ import pytest
 from tests import tiny_two_stage
 from tests.estimator_lib.distribution import curve_cases
 
-pytestmark = pytest.mark.usefixtures('forked_processes')
+pytestmark = pytest.mark.usefixtures('forked_processes', 'shallow_networks')
 
 STEPS = 4
 EVERY = 2  # steps from one checkpoint to the next
@@ -99,12 +99,6 @@ def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(data, alone, tmp_pat
     (tmp_path / 'checkpoint').write_text(f'model_checkpoint_path: "model.ckpt-{EVERY}"')
     curve_cases.Run(data, tmp_path).train(STEPS)
     check_same(alone, tmp_path, first=EVERY)
-
-
-def test_parameter_servers(data, alone, tmp_path):
-    override = 'train_config { sync_replicas: true }'
-    curve_cases.train_with_servers(data, tmp_path, override, STEPS)
-    check_same(alone, tmp_path)
 
 
 def test_all_reduce(data, alone, tmp_path):

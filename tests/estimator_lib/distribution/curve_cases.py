@@ -23,7 +23,7 @@ from estimator_lib.cluster import local_processes
 from estimator_lib.task import IMAGE
 from model_fns import build_task, layers
 from model_fns.classification.task import ClassificationTask
-from tests import sessions, tiny_data
+from tests import sessions, shallow, tiny_data
 
 tf1 = tf.compat.v1
 
@@ -202,5 +202,6 @@ def free_addresses(count):
 
 if __name__ == '__main__':
     folder, model_dir, steps, task, override = sys.argv[1:]
-    run = Run(folder, model_dir, override, distribution.read_tf_config(), task)
-    run.train(int(steps))
+    with shallow.networks():
+        run = Run(folder, model_dir, override, distribution.read_tf_config(), task)
+        run.train(int(steps))
