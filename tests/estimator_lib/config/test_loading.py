@@ -140,7 +140,7 @@ def test_a_folder_in_place_of_a_file_names_a_config_in_it(path, tmp_path):
 
 
 def test_an_empty_path_is_refused():
-    assert 'is empty' in message_of(config_lib.load_pipeline_config, '')
+    assert "is ''; expected a file" in message_of(config_lib.load_pipeline_config, '')
 
 
 def test_a_saved_config_is_read_back_the_same(tmp_path):
