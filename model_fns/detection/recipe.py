@@ -11,7 +11,7 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 from google.protobuf import text_format
 
-from estimator_lib import errors
+from estimator_lib import environment, errors
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.config import metric_choices
 from estimator_lib.distribution import half_types
@@ -43,6 +43,7 @@ _SIGMA = 0.05  # of keypoints without published ones: those of COCO are 0.025 to
 _MOST_KEYPOINT_CLASSES = 5  # that are evaluated: each has some lines in the config
 _RATE = 'train_config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate'
 _STEPS = 'train_config.data_augmentation_options'
+_CHANNELS, _MEMORY_SHARE = 3, 4  # a quarter of the machine's memory holds tiles
 _PRETRAINED_SIDE = 320.0  # of detectors that start from weights of photographs of 800 pixels
 # Scopes that begin the names of variables in checkpoints of detectors.
 _SCOPES = ('FeatureExtractor/', 'FirstStageFeatureExtractor/', 'KerasFirstStageFeatureExtractor/')
@@ -141,7 +142,7 @@ def decide(
     recipe.decide(*_augmentation(recipe, task, facts, mirrored))
     if not pretrained:
         recipe.decide(*_optimization(recipe, task))
-    recipe.decide(*_reading(recipe))
+    recipe.decide(*_reading(recipe, whole if facts is not whole else None))
     recipe.decide(*decisions.repeat_decisions(facts))
     recipe.decide(*decisions.weight_decisions(wishes.weights, _SCOPES, 'detection'))
     recipe.decide(Decision('export_config.best.metric', f'"{family.metric}"'))
@@ -340,11 +341,22 @@ def _optimization(recipe: Recipe, task: str) -> Iterator[Decision]:
             config.ClearField('use_bfloat16')
 
 
-def _reading(recipe: Recipe) -> Iterator[Decision]:
-    """Decide how examples are read, and the batches of the evaluation."""
-    config = recipe.config.train_config
-    yield Decision('train_input_reader.cache', 'MEMORY')
-    yield Decision('eval_config.batch_size', min(max(config.batch_size, 1), 4))
+def _reading(recipe: Recipe, cut: Optional[Facts]) -> Iterator[Decision]:
+    """Decide how examples are read, and the batches of the evaluation.
+
+    Args:
+        recipe: with the batch size of training.
+        cut: facts of the images that are cut into tiles; None: they stay whole.
+    """
+    cache, reason = 'MEMORY', ''
+    if cut is not None:
+        # The decoded size of the images is more than their tiles take in a compressed form.
+        size = _CHANNELS * sum(height * width for (height, width), *_ in cut.train)
+        if size <= environment.memory_bytes() // _MEMORY_SHARE:
+            cache, reason = 'RECORDS', 'Each image is cut once: MEMORY would cut it at every step'
+    yield Decision('train_input_reader.cache', cache, reason)
+    batch_size = recipe.config.train_config.batch_size
+    yield Decision('eval_config.batch_size', min(max(batch_size, 1), 4))
 
 
 def improve(recipe: Recipe, facts: Facts) -> None:

@@ -9,7 +9,7 @@ from PIL import Image
 
 import model_fns
 from estimator_lib import config as config_lib
-from estimator_lib import errors
+from estimator_lib import environment, errors
 from estimator_lib.commands import step_times
 from model_fns.cli import data_command, flag_definitions, front_door
 from model_fns.cli.run_options import RunOptions
@@ -173,12 +173,25 @@ def test_large_images_with_small_objects_are_cut_into_tiles(tmp_path):
     # Objects of 24 pixels: they have 24 of 256 in tiles of 256, which share 64.
     assert (reader.tiles.size, reader.tiles.overlap, reader.tiles.drop_empty) == (256, 64, True)
     assert (tiles.size, tiles.overlap) == (256, 64)
+    assert reader.cache == reader.RECORDS  # MEMORY would cut each image at every step
     assert 'Images have about 1600 x 900 pixels' in path.read_text()
     # Training counts the tiles with objects: 4 epochs in batches of 4.
     count = len(facts.collect(reader, config.eval_input_reader[0]).train)
     assert config.train_config.num_steps == count == len(readers.open_files(reader, 0))
     # The config alone says what is evaluated and trained on.
     front_door.run(RunOptions(mode='check', pipeline_config_path=str(path)))
+
+
+def test_tiles_that_may_not_fit_into_memory_are_cut_again(tmp_path, monkeypatch):
+    # Training has two images, of 4.3 MB each; a quarter of the memory lacks a byte for them.
+    monkeypatch.setattr(environment, 'memory_bytes', lambda: 4 * 2 * 3 * 1600 * 900 - 1)
+    public.write_yolo(tmp_path / 'set', line='0 0.5 0.5 0.02 0.02')
+    for path in (tmp_path / 'set').rglob('*.png'):
+        Image.new('RGB', (1600, 900)).save(path)
+    front_door.run(options_of(tmp_path, epochs=4))
+    config = config_lib.load_pipeline_config(str(tmp_path / 'run' / 'pipeline.config'))
+    reader = config.train_input_reader
+    assert reader.tiles.size == 256 and reader.cache == reader.MEMORY
 
 
 def test_without_tiles_training_counts_images(tmp_path):
