@@ -44,6 +44,7 @@ def cifarnet_features(
     with tf1.variable_scope(SCOPE):
         conv1 = layers.conv2d(images, 64, 5, style, 'conv1')
         pool1 = tf.nn.max_pool2d(conv1, 2, 2, 'VALID', name='pool1')
+        # Pooling, then normalization; behind conv2 the reverse. Both orders are the published ones.
         conv2 = layers.conv2d(_normalize(pool1, 'norm1'), 64, 5, style, 'conv2')
         pool2 = tf.nn.max_pool2d(_normalize(conv2, 'norm2'), 2, 2, 'VALID', name='pool2')
     return {'conv1': conv1, 'pool1': pool1, 'conv2': conv2, 'pool2': pool2}
@@ -85,6 +86,7 @@ def _normalize(inputs: tf.Tensor, name: str) -> tf.Tensor:
     """Apply local response normalization over 9 channels (Krizhevsky et al. 2012, section 3.3)."""
     # There is no kernel for bfloat16.
     values = layers.to_float32(inputs)
+    # cuda-convnet divides its alpha of 0.001 by the 9 channels, TensorFlow's kernel does not.
     outputs = tf.nn.lrn(values, 4, bias=1.0, alpha=0.001 / 9.0, beta=0.75, name=name)
     return outputs if outputs.dtype == inputs.dtype else tf.cast(outputs, inputs.dtype)
 

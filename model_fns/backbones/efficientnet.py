@@ -109,6 +109,7 @@ class Size:
     preprocessing: str = 'efficientnet'
 
 
+# Factors, sizes and dropout of the published efficientnet_builder.py.
 SIZES: Mapping[str, Size] = {
     'efficientnet_b0': Size(1.0, 1.0, 224, 0.8),
     'efficientnet_b1': Size(1.0, 1.1, 240, 0.8),
@@ -152,12 +153,14 @@ def list_blocks(size: Size, output_stride: Optional[int] = None) -> Tuple[Block,
         errors.ConfigError: the network cannot have that output stride.
     """
     stacks = size.stacks
+    # Rounded up, as `round_repeats` does; channels go to the nearest multiple of 8.
     counts = [math.ceil(stack.blocks * size.depth) for stack in stacks]
     places = [(number, index) for number, count in enumerate(counts) for index in range(count)]
     published = [stacks[number].stride if index == 0 else 1 for number, index in places]
     # The first convolution strides too.
     steps = output_strides.atrous_strides([_STEM_STRIDE, *published], output_stride)[1:]
     return tuple(
+        # As published: divided by the count, so that the last block keeps more than `KEEP_PROB`.
         Block(f'stack_{number}/block_{index}', stacks[number], stride, place / len(places), rate)
         for place, ((number, index), (stride, rate)) in enumerate(zip(places, steps))
     )
@@ -165,9 +168,11 @@ def list_blocks(size: Size, output_stride: Optional[int] = None) -> Tuple[Block,
 
 def efficientnet_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
     """Return the published style: biases (gates, logits) are regularized, depthwise weights not."""
+    # Section 5.2 of the paper: weight decay 1e-5, batch norm momentum 0.99.
     regularizer = layers.l2(options.get('weight_decay', 1e-5))
     return layers.LayerStyle(
         is_training=is_training,
+        # The published conv_kernel_initializer: fan out, and a normal that is not truncated.
         initializer=weights.scaled_normal(2.0, 'out'),
         regularizer=regularizer,
         bias_regularizer=regularizer,
@@ -284,6 +289,7 @@ def _keras_layers(size: Size) -> Iterator[str]:
         convolutions.append((f'{block.name}/depthwise', gates))
         convolutions.append((f'{block.name}/project', ()))
     for name, gates in [*convolutions, (_TOP, ())]:
+        # Keras builds the gates behind the batch norm of the filter that they scale.
         yield from (name, f'{name}/BatchNorm', *gates)
     yield 'logits'
 
@@ -348,6 +354,7 @@ def _gated_branch(
     outputs = layers.depthwise_conv2d(
         outputs, stack.kernel_size, style, 'depthwise', stride=block.stride, rate=block.rate
     )
+    # Of the block's input, and cut, not rounded to 8: MobileNet V3 does both otherwise.
     hidden = max(1, int(depth * _GATE_RATIO))
     outputs = mobilenet_parts.gated(outputs, hidden, style, tf.nn.swish, tf.sigmoid)
     return layers.conv2d(outputs, channels, 1, style.but(activation=None), 'project')
@@ -374,6 +381,7 @@ def _top(
     size: Size,
 ) -> registry.EndPoints:
     """Return the classifier's last layers by the names of their end points."""
+    # The published range is 1 / sqrt(classes) in both directions: a variance of 1 / (3 classes).
     uniform = layers.Initializer('uniform', 1.0 / 3.0, fan='out')
     keep_prob = options.get('dropout_keep_prob', size.keep_prob)
     with tf1.variable_scope(size.scope):

@@ -139,6 +139,8 @@ class AvgPool:
     def build(self, inputs: tf.Tensor, style: layers.LayerStyle, depth: Depth) -> tf.Tensor:
         """Build the average pooling: [batch, height', width', channels']."""
         del style, depth
+        # TensorFlow's SAME leaves padding out of a mean. Ports of the weights to PyTorch count it,
+        # which moves logits of Inception V3 by up to 1.29 where they reach 10.
         return tf.nn.avg_pool2d(inputs, kernel_size(self.scope), 1, 'SAME', name=self.scope)
 
 
@@ -242,6 +244,7 @@ def section(network: Sequence[Layer], first: Optional[str], last: str) -> List[L
 
 def scaled_depth(options: registry.Options) -> Depth:
     """Return the function of channel counts of the options: rounded down, and not too small."""
+    # Cut to an integer, not rounded to a multiple of 8 as in MobileNet V2: slim's `depth` function.
     least = int(options.get('min_depth', MIN_DEPTH))
     return lambda channels: max(int(channels * options.depth_multiplier), least)
 
@@ -264,6 +267,8 @@ def inception_style(is_training: bool, options: registry.Options) -> layers.Laye
         is_training=is_training,
         initializer=layers.Initializer('truncated_normal', 2.0, fan='in'),
         regularizer=layers.l2(options.get('weight_decay', WEIGHT_DECAY)),
+        # No scale: a factor before a ReLU is absorbed by the next layer. Published checkpoints have
+        # no gamma, so one here would be missing in each of them.
         batch_norm=layers.BatchNorm(
             decay=options.get('batch_norm_decay', BATCH_NORM_DECAY),
             epsilon=options.get('batch_norm_epsilon', BATCH_NORM_EPSILON),
@@ -275,6 +280,8 @@ def dense_logits(
     features: tf.Tensor, num_classes: int, style: layers.LayerStyle, scope: str
 ) -> tf.Tensor:
     """Build a fully connected layer on [batch, channels]; Xavier initial weights, as published."""
+    # slim's arg scope sets the initializer of convolutions only; fully connected layers keep
+    # slim's default, which is Xavier.
     return layers.fully_connected(
         features, num_classes, style.linear().but(initializer=layers.XAVIER), scope
     )
@@ -311,6 +318,7 @@ class Auxiliary:
         Returns:
             float32 [batch, 1, 1, 768].
         """
+        # slim's `_reduced_kernel_size_for_small_input`.
         size = _limited_size(inputs, 5)
         pooled = tf.nn.avg_pool2d(inputs, size, 3, 'VALID', name='AvgPool_1a_5x5')
         reduced = Conv('Conv2d_1b_1x1', 128).build(pooled, style, depth)
@@ -467,6 +475,7 @@ class Inception:
             scope=self.scope,
             features=self.features,
             style=style,
+            # The last map has stride 32. `-` binds before `>>`.
             feature_maps={64 >> len(maps) - index: name for index, name in enumerate(maps)},
             logits_scopes=tuple(f'{self.scope}/{part}' for part in ('Logits', *auxiliary)),
             **{'build': self.build, 'image_size': 299, 'honors': HONORS, **fields},

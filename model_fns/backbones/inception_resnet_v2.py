@@ -46,7 +46,10 @@ class Residual:
         """
         with tf1.variable_scope(self.scope):
             joined = parts.join(self.branches, inputs, style, depth)
+            # Biases and no batch norm, as published: slim passes normalizer_fn=None here.
             update = layers.conv2d(joined, inputs.shape[-1], 1, style.linear(), 'Conv2d_1x1')
+            # Szegedy et al. 2016, section 3.3: beyond 1,000 filters the training is unstable unless
+            # residuals are scaled by 0.1 to 0.3. slim has no op for the scale of 1.
             if self.scale != 1.0:
                 update = layers.multiply(update, self.scale, style)
             return layers.add(inputs, update, style, style.activation if self.activate else None)
@@ -152,6 +155,8 @@ def _mixed_7a(padding: layers.Padding) -> Mixed:
     )
 
 
+# Counts and scales of slim's inception_resnet_v2.py. Its last block has neither scale nor
+# activation.
 def _layers(padding: layers.Padding, atrous: bool) -> Tuple[Layer, ...]:
     block_17 = Residual('block17', _block_17(rate=2 if atrous else 1), scale=0.10)
     return (
@@ -169,6 +174,8 @@ def _layers(padding: layers.Padding, atrous: bool) -> Tuple[Layer, ...]:
 
 def inception_resnet_v2_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
     """Return the published style: that of Inception, with Xavier and regularized biases."""
+    # slim's arg scope of this network names no initializer, so that Xavier, the default, counts.
+    # It regularizes biases too: with them a classifier has 290 losses.
     style = parts.inception_style(is_training, options)
     return style.but(initializer=layers.XAVIER, bias_regularizer=style.regularizer)
 
@@ -206,6 +213,7 @@ def inception_resnet_v2_features(
         raise ValueError(f'The output stride of Inception-ResNet V2 is 8 or 16: {output_stride}.')
     network = _layers('SAME' if align_feature_maps else 'VALID', atrous=output_stride == 8)
     selected = parts.section(network, first_endpoint, final_endpoint)
+    # As published: slim refuses all that follows `PreAuxLogits` at this stride.
     if output_stride == 8 and selected[-1].end_point in ('Mixed_7a', LAST_END_POINT):
         raise ValueError(f'At output stride 8 there is no {final_endpoint!r}.')
     with tf1.variable_scope(SCOPE):
@@ -278,6 +286,7 @@ def _branch_layers(branches: Sequence[Branch], scope: str) -> Iterator[str]:
             if isinstance(layer, Conv):
                 # The activation is a layer too, but has no weights.
                 names += [*_list_layers(layer, f'{scope}Branch_{index}/'), '']
+        # Keras numbers by the distance from the output: branches of unequal length end together.
         placed += [(place - len(names), index, name) for place, name in enumerate(names)]
     for _, _, name in sorted(placed):
         if name:
@@ -299,6 +308,7 @@ registry.add(
         inception_resnet_v2_style,
         second_stage=build_second_stage,
         keras_layers=tuple(_keras_layers()),
+        # VALID layers make 37, 35, 17, 15, 7, 3 and 1 of 75 pixels; 74 would leave nothing.
         min_size=75,
     )
 )

@@ -35,6 +35,7 @@ class Stem:
         """
         channels = depth(64)
         if self.is_plain:
+            # slim's inception_arg_scope leaves separable_conv2d out; that of detectors has it.
             style = style.but(batch_norm=None, regularizer=None)
         return layers.separable_conv2d(
             inputs,

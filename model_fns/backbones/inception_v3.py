@@ -141,6 +141,7 @@ registry.add(
         'inception_v3',
         ('Conv2d_2b_3x3', 'Conv2d_4a_3x3', 'Mixed_5d', 'Mixed_6e'),
         honors=parts.SCALED,
+        # VALID layers make 37, 35, 17, 15, 7, 3 and 1 of 75 pixels; 74 would leave nothing.
         min_size=75,
     )
 )

@@ -93,6 +93,7 @@ class Inverted:
         Returns:
             [batch, height', width', channels].
         """
+        # slim numbered the layers itself: what comes first in a block is `Conv`.
         names = ['Conv_1', 'Conv'] if self.expansion > 1 else ['Conv']
         outputs = inputs
         if self.expansion > 1:
@@ -361,6 +362,7 @@ def mobiledet_features(
 
 def _scaled(channels: float, factor: float) -> int:
     """Return channels times a factor, to the nearest multiple of 8, a half up, and at least 8."""
+    # The published `_scale_filters`: without slim's rule that no more than a tenth is lost.
     return max(8, int(channels * factor / 8 + 0.5) * 8)
 
 

@@ -45,6 +45,7 @@ class Channels:
     @classmethod
     def from_options(cls, options: registry.Options) -> Channels:
         """Return the channel counts under the options of a network."""
+        # Both are 8 in slim's `depth_multiplier`.
         least, divisor = (int(options.get(name, 8)) for name in ('min_depth', 'channel_divisor'))
         return cls(options.depth_multiplier, least, divisor)
 
@@ -106,6 +107,7 @@ def mobilenet_style(is_training: bool, options: registry.Options) -> layers.Laye
     """Return the published style of V2 and later: depthwise weights are not regularized."""
     return layers.LayerStyle(
         is_training=is_training,
+        # slim's `training_scope`: stddev 0.09, weight decay 4e-5, batch norm decay 0.997.
         initializer=layers.truncated_normal(0.09),
         regularizer=layers.l2(options.get('weight_decay', 4e-5)),
         batch_norm=layers.BatchNorm(
@@ -118,6 +120,7 @@ def mobilenet_style(is_training: bool, options: registry.Options) -> layers.Laye
 
 def detection_style(is_training: bool, options: registry.Options) -> layers.LayerStyle:
     """Return the style for detection, which is published with a slower decay of batch norm."""
+    # Feature extractors of the Object Detection API pass bn_decay=0.9997 to `training_scope`.
     return mobilenet_style(
         is_training, options.but(batch_norm_decay=options.get('batch_norm_decay', 0.9997))
     )
@@ -283,6 +286,7 @@ def _convolution(
         style.but(activation=layer.activation),
         scope,
         stride=stride,
+        # slim inserts no rate for 1x1 kernels either.
         rate=rate if layer.kernel_size > 1 else 1,
         padding=padding,
     )
@@ -302,6 +306,7 @@ def _inverted_residual(
     active = style.but(activation=block.activation)
     filtered: Dict[str, Any] = {'stride': stride, 'rate': rate, 'padding': padding}
     outputs = inputs
+    # Always rounded to 8, whatever the divisor of outputs is: `expand_input_by_factor` of slim.
     expanded = layers.divisible_channels(inputs.shape[-1] * block.expansion)
     if block.expansion > 1:
         kernel_size, how = (block.kernel_size, filtered) if block.fused else (1, {})
@@ -313,7 +318,10 @@ def _inverted_residual(
         )
         parts['depthwise_output'] = outputs
     if block.squeeze_excite:
+        # Howard et al. 2019, section 5.3: a quarter of the expanded channels. EfficientNets take a
+        # quarter of the block's input.
         hidden = layers.divisible_channels(outputs.shape[-1] / 4)
+        # Behind the filter's activation, as in slim; `depthwise_output` is before the gate.
         outputs = gated(outputs, hidden, style, tf.nn.relu, layers.hard_sigmoid)
     linear = style.but(activation=None)
     outputs = layers.conv2d(outputs, channels(block.channels), 1, linear, 'project')

@@ -74,6 +74,7 @@ def mobilenet_v1_features(
     last_channels = options.last_channels or _LAST_CHANNELS
     channels = [*(channels for channels, _ in _LAYERS[:-2]), *last_channels]
     least = int(options.get('min_depth', 8))
+    # Cut to integers, not to multiples of 8 as in V2: published variables have these shapes.
     channels = [max(int(count * options.depth_multiplier), least) for count in channels]
     strides = [stride for _, stride in _LAYERS]
     steps = output_strides.atrous_strides(strides, options.output_stride)
@@ -110,6 +111,7 @@ def mobilenet_v1(
         end_points[LAST_END_POINT],
         num_classes,
         style,
+        # slim's default: MobileNet V1 overfits little (section 3.2 of the paper).
         options.get('dropout_keep_prob', 0.999),
         scope=SCOPE,
         pool_name='AvgPool_1a',
@@ -142,6 +144,7 @@ def _named_layers(
 ) -> Iterator[Tuple[str, Callable[..., tf.Tensor]]]:
     """End point and layer, from the image on; a layer awaits input, style, scope and padding."""
     convolution = functools.partial(layers.conv2d, num_outputs=channels[0], kernel_size=3)
+    # Without a rate: the output stride is at least that of this layer.
     yield 'Conv2d_0', functools.partial(convolution, stride=steps[0][0])
     for index, (count, (stride, rate)) in enumerate(zip(channels[1:], steps[1:]), start=1):
         yield (

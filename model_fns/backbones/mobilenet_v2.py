@@ -62,6 +62,7 @@ def mobilenet_v2(
     Returns:
         The feature maps, `global_pool`, `Logits` and `Predictions` by name.
     """
+    # Divided, because the factor multiplies it again: slim's finegrain_classification_mode.
     last_channels = (LAST_CHANNELS / min(1.0, options.depth_multiplier),)
     end_points = mobilenet_v2_features(images, style, options.but(last_channels=last_channels))
     mobilenet_parts.add_logits(

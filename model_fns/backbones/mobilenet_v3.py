@@ -61,6 +61,7 @@ def _large(squeeze: bool, wide: int, swish: layers.Activation) -> Architecture:
             gated(3, 40),
             gated(3, 40),
             late(6, 80, stride=2),
+            # Table 1 has expanded channels, not factors: 200, 184 and 184 of 80.
             late(2.5, 80),
             late(184 / 80, 80),
             late(184 / 80, 80),
@@ -86,6 +87,7 @@ def _small(squeeze: bool, wide: int, swish: layers.Activation) -> Architecture:
         layers=(
             Convolution(16, kernel_size=3, stride=2, activation=swish),
             block(1, 16, stride=2, squeeze_excite=squeeze),
+            # Table 2 has expanded channels: 72 of 16, 88 of 24.
             block(72 / 16, 24, stride=2),
             block(88 / 24, 24),
             late(4, 40, stride=2),
@@ -140,6 +142,7 @@ def _with_narrow_end(architecture: Architecture, first_expansion: float) -> Arch
         dataclasses.replace(layer, channels=layer.channels // 2)
         for layer in (first, second, third, last)
     ]
+    # The input of this block keeps its channels, so that the factor decides how wide it expands.
     narrow[0] = dataclasses.replace(narrow[0], expansion=first_expansion)
     return dataclasses.replace(architecture, layers=(*rest, *narrow), embedding=None)
 

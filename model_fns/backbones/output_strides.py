@@ -31,6 +31,7 @@ def atrous_strides(
     for stride in strides:
         product *= stride
         products.append(product)
+    # A stride is never split: with strides of 2, a product of 6 is between two layers.
     if output_stride is not None and output_stride not in products:
         known = ', '.join(str(known) for known in sorted(set(products)))
         raise errors.ConfigError(
@@ -39,6 +40,7 @@ def atrous_strides(
     current, rate, result = 1, 1, []
     for stride in strides:
         if current == output_stride:
+            # The layer itself has the rate before its own stride: it reads a map of that density.
             result.append((1, rate))
             rate *= stride
         else:

@@ -94,6 +94,7 @@ class Options:
             return getattr(config, field) if config.HasField(field) else None
 
         drop_path_steps = get_set('drop_path_steps')
+        # The published counts are those of the published training: here it is the run's own length.
         if drop_path_steps is None and 0.0 < config.drop_path_keep_prob < 1.0:
             drop_path_steps = num_steps or None
         return cls(
@@ -163,6 +164,7 @@ class Normalization:
                 those of three colors, and images of other channels stay as they are.
         """
         if self.means is None:
+            # As in the Object Detection API; slim's (x / 255 - 0.5) * 2 may differ in the last bit.
             return images * (2.0 / 255.0) - 1.0
         if images.shape[-1] != len(self.means):
             return images
@@ -173,6 +175,7 @@ class Normalization:
 
 
 # Mean color of ImageNet, which the ResNets and VGGs of classification and detection subtract.
+# The numbers of the Object Detection API; slim's vgg_preprocessing has them with two decimals.
 IMAGENET_MEANS = Normalization((123.68, 116.779, 103.939))
 # Mean and standard deviation of its colors as later networks have them: of pixels in [0, 1]
 # (0.485, 0.456, 0.406) and (0.229, 0.224, 0.225).
@@ -262,6 +265,7 @@ class Network:
 NETWORKS: Registry[Network] = Registry('backbone')
 
 # One line a family: the module that registers its networks when it is imported.
+# Names, because these modules import this one: imports here would be a circle.
 _FAMILIES = (
     'mobilenet_v1',
     'mobilenet_v2',
@@ -331,5 +335,6 @@ def _networks(task: str) -> Registry[Network]:
 
 
 def _register_families() -> None:
+    # All of them: messages on an unknown name list every network.
     for family in _FAMILIES:
         importlib.import_module(f'model_fns.backbones.{family}')

@@ -114,7 +114,9 @@ def make_blocks(
             f'multi_grid: got {len(multi_grid)} rates ({", ".join(map(str, multi_grid))}); '
             f'expected none, or {units[-1]}: one for each unit of the last block.'
         )
+    # Chen et al. 2017, section 3.2.1, applies the grid to the last block alone.
     rates = [(1,) * count for count in units[:-1]] + [tuple(multi_grid) or (1,) * units[-1]]
+    # slim's `depth_func`: cut to an integer, at least 8.
     least = int(options.get('min_depth', 8))
     return tuple(
         Block(
@@ -164,6 +166,7 @@ def stack_blocks(
             stride, rate = next(steps)
             shape = Unit(
                 block.depth,
+                # Feature pyramids of the Object Detection API read blocks at their input's stride.
                 1 if options.subsample_after else stride,
                 rate * factor,
                 options.bounded,
@@ -195,12 +198,15 @@ def pool_root(inputs: tf.Tensor, padding: layers.Padding = 'SAME') -> tf.Tensor:
         padding: `SAME`, or `FIXED` for a border of zeros on all sides.
     """
     if padding == 'FIXED':
+        # Zeros, as `pool1_pad` of Keras. torchvision pads with minus infinity: the same behind
+        # a ReLU, and other numbers behind the linear root of a V2.
         inputs, padding = tf.pad(inputs, [[0, 0], [1, 1], [1, 1], [0, 0]]), 'VALID'
     return tf.nn.max_pool2d(inputs, 3, 2, padding, name='pool1')
 
 
 def subsample(inputs: tf.Tensor, stride: int) -> tf.Tensor:
     """Return every stride-th value in both directions of [batch, height, width, channels]."""
+    # slim's `subsample`: checkpoints do not tell it from a slice, recorded graphs do.
     return inputs if stride == 1 else tf.nn.max_pool2d(inputs, 1, stride, 'VALID')
 
 
@@ -220,6 +226,7 @@ def classify(
         `registry.LOGITS` [batch, num_classes], `predictions`: their softmax.
     """
     pooled = layers.global_mean(inputs)
+    # A 1x1 convolution: published weights are [1, 1, 2048, classes].
     unsqueezed = layers.conv2d(pooled, num_classes, 1, style.linear(), 'logits')
     logits = tf.squeeze(unsqueezed, [1, 2])
     return {
@@ -237,6 +244,7 @@ def _unit_steps(blocks: Sequence[Block], output_stride: Optional[int]) -> Sequen
         raise errors.ConfigError(
             f'output_stride: got {output_stride}; a residual network has {ROOT_STRIDE} or more.'
         )
+    # The root cannot become atrous, so it counts as one layer of stride 4.
     strides = [ROOT_STRIDE]
     for block in blocks:
         others = [1] * (len(block.rates) - 1)

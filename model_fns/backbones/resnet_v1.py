@@ -46,10 +46,12 @@ _UNITS = {
 }
 
 # Mean colors that DeepLab's models are published with.
+# They are `_MEAN_RGB` of its feature_extractor.py, neither VGG's nor those of `registry`.
 _DEEPLAB_MEANS = (123.15, 115.90, 103.06)
 _OF_DEEPLAB = tuple(f'resnet_v1_{size}{end}' for size in (18, 50, 101) for end in ('', '_beta'))
 
 ARCHITECTURES: Dict[str, Architecture] = {
+    # DeepLab's checkpoints of `_beta` have the scope of the plain network.
     f'resnet_v1_{size}{suffix}': Architecture(
         f'resnet_v1_{size}', units, beta=bool(suffix), lite=size == 18
     )
@@ -127,6 +129,7 @@ def resnet_v1_features(
         blocks = blocks[: names.index(final_endpoint) + 1]
     with tf1.variable_scope(architecture.scope):
         end_points = _root(images, architecture, style)
+        # The last root convolution: there are one or three.
         pooled = resnet_blocks.pool_root(list(end_points.values())[-1], options.pool_padding)
         end_points.update(
             resnet_blocks.stack_blocks(
@@ -216,6 +219,7 @@ def _shortcut(
     inputs: tf.Tensor, depth: int, unit: resnet_blocks.Unit, linear: layers.LayerStyle
 ) -> Tuple[tf.Tensor, registry.EndPoints]:
     if inputs.shape[-1] == depth:
+        # No projection where only the size changes: slim's units compare channels, not strides.
         return resnet_blocks.subsample(inputs, unit.stride), {}
     style = linear.but(activation=tf.nn.relu6) if unit.bounded else linear
     style = style.with_sum_range()
@@ -229,6 +233,8 @@ def _sum(
     unit: resnet_blocks.Unit,
     style: layers.LayerStyle,
 ) -> tf.Tensor:
+    # DeepLab's use_bounded_activations: both terms of the sum stay in [-6, 6], so that one
+    # quantized range fits them.
     if unit.bounded:
         residual = tf.clip_by_value(residual, -6.0, 6.0)
     return layers.add(shortcut, residual, style, tf.nn.relu6 if unit.bounded else unit.activation)
@@ -237,6 +243,7 @@ def _sum(
 def _conv3x3(
     inputs: tf.Tensor, unit: resnet_blocks.Unit, style: layers.LayerStyle, scope: str
 ) -> tf.Tensor:
+    # slim's conv2d_same: SAME shifts a strided kernel by a pixel at even sizes.
     return layers.conv2d(
         inputs, unit.depth, 3, style, scope, stride=unit.stride, rate=unit.rate, padding='FIXED'
     )
@@ -275,6 +282,7 @@ def _keras_layers(architecture: Architecture) -> Tuple[str, ...]:
     Keras sorts layers by their distance from the output: a shortcut's projection, which has one
     convolution and one batch norm, stands beside the last ones of its unit.
     """
+    # Keras has no such networks, so no checkpoint is numbered in its order.
     if architecture.lite or architecture.beta:
         return ()
     scopes = ['conv1', 'conv1/BatchNorm']

@@ -40,6 +40,7 @@ def bottleneck_v2(
     if inputs.shape[-1] == depth:
         shortcut = resnet_blocks.subsample(inputs, unit.stride)
     else:
+        # Of the normalized input, with biases and no batch norm: as published, unlike in V1.
         shortcut = layers.conv2d(preact, depth, 1, style.linear(), 'shortcut', stride=unit.stride)
         parts['shortcut'] = shortcut
     conv1 = layers.conv2d(preact, unit.depth, 1, style, 'conv1')

@@ -87,6 +87,7 @@ def vgg(
     end_points = vgg_features(images, style, options, name)
     keep_prob = options.get('dropout_keep_prob', 0.5)
     with tf1.variable_scope(name):
+        # 7 is the side of pool5 of a 224x224 image; hence `min_size`.
         outputs = layers.conv2d(end_points[f'{name}/pool5'], 4096, 7, style, 'fc6', padding='VALID')
         end_points[f'{name}/fc6'] = outputs
         outputs = layers.dropout(outputs, keep_prob, style.is_training, 'dropout6')

@@ -75,6 +75,7 @@ def _blocks(entry: Sequence[Tuple[int, int]], middle_units: int) -> Tuple[Block,
     )
 
 
+# Of DeepLab's xception.py. Xception 71 has a block without a stride before each of the last two.
 _ENTRY = ((128, 2), (256, 2), (728, 2))
 _LONG_ENTRY = ((128, 2), (256, 1), (256, 2), (728, 1), (728, 2))
 
@@ -89,6 +90,7 @@ def xception_style(is_training: bool, options: registry.Options) -> layers.Layer
     """Return the style as published: depthwise weights are not regularized."""
     return layers.LayerStyle(
         is_training=is_training,
+        # All numbers are those of DeepLab's xception_arg_scope.
         initializer=layers.truncated_normal(0.09),
         regularizer=layers.l2(options.get('weight_decay', 4e-5)),
         batch_norm=layers.BatchNorm(
@@ -167,6 +169,7 @@ def xception(
     features = end_points[last_end_point(name)]
     with tf1.variable_scope(name):
         pooled = layers.global_mean(features)
+        # The rate of Chollet 2017, section 4.3.
         keep_prob = options.get('dropout_keep_prob', 0.5)
         dropped = layers.dropout(pooled, keep_prob, style.is_training, 'prelogits_dropout')
         unsqueezed = layers.conv2d(dropped, num_classes, 1, style.linear(), 'logits')
@@ -191,6 +194,7 @@ def _root(images: tf.Tensor, style: layers.LayerStyle) -> registry.EndPoints:
         strided = layers.conv2d(
             images, 32, 3, style, 'conv1_1', stride=_ROOT_STRIDE, padding='FIXED'
         )
+        # At stride 1 SAME and FIXED are equal, so the plain one is taken.
         outputs = layers.conv2d(strided, 64, 3, style, 'conv1_2')
     return {'entry_flow/conv1_1': strided, 'entry_flow/conv1_2': outputs}
 
@@ -207,6 +211,7 @@ def _steps(
     for block in blocks:
         strides += [1] * (block.units - 1) + [block.stride]
     steps = output_strides.atrous_strides(strides, output_stride)[1:]
+    # The grid is of the three convolutions of one module; of a ResNet it is of units.
     factors = [(1, 1, 1)] * (len(steps) - 1) + [multi_grid or (1, 1, 1)]
     return tuple(
         _Step(stride, tuple(rate * factor for factor in each))
@@ -230,6 +235,7 @@ def _module(
         scope = f'separable_conv{index + 1}'
         stride = step.stride if index == len(block.depths) - 1 else 1
         if not block.active:
+            # Activated outside of the convolution: the shortcut reads the input without a ReLU.
             outputs = style.activation(outputs)
         # Stride and rate exclude each other: a strided module has rates of 1.
         outputs = parts[f'{scope}_depthwise'] = layers.depthwise_conv2d(
@@ -246,6 +252,7 @@ def _module(
         added = layers.conv2d(inputs, depth, 1, linear, 'shortcut', stride=step.stride)
         parts['shortcut'] = added
     activation = tf.nn.relu6 if bounded else None
+    # In float the sum has no activation: the next module begins with one.
     return layers.add(limit(outputs), limit(added), style, activation), parts
 
 
@@ -271,6 +278,7 @@ def _segmentation(name: str) -> registry.Segmentation:
         stride *= block.stride
     return registry.Segmentation(
         last_end_point=last_end_point(name),
+        # DeepLab lists no tap at stride 2.
         decoder_taps={stride: tap for stride, tap in taps.items() if stride > _ROOT_STRIDE},
         honors=tuple(option for option in HONORS if option != 'dropout_keep_prob'),
     )

@@ -106,6 +106,7 @@ def map_tensors(family: Family, shapes: Mapping[str, Shape]) -> Dict[str, Tensor
     mapped: Dict[str, Tensor] = {}
     for name in shapes:
         module = name.rpartition('.')[0]
+        # Only torch reads it, for batch norms without a momentum.
         if name.endswith(_COUNTER):
             continue
         if module not in scopes:
@@ -123,6 +124,7 @@ def _map_batch_norm(family: Family, name: str, shape: Shape) -> Iterator[Tuple[s
     module, _, last = name.rpartition('.')
     if last not in _BATCH_NORM:
         raise UnknownNameError(name)
+    # Folded into the convolution, not dropped: a port may have trained it.
     if last == 'weight' and not family.has_gamma:
         return
     # g * (y - m) / s + b = (g * y - g * m) / s + b: the mean has the factor too.

@@ -145,6 +145,7 @@ def _find_family(
 ) -> Family:
     for family in known:
         if all(name in shapes for name in family.signature):
+            # Names alone do not tell: inception_v3.tv_in1k has those of tf_in1k and other paddings.
             _refuse_other_model(path, family)
             return family
     names = ', '.join(family.name for family in known)

@@ -86,4 +86,5 @@ def _download(repository: str, folder: str, where: str) -> None:
 
 
 def _fetch(client: types.ModuleType, repository: str, name: str, folder: str) -> None:
+    # `local_dir`: a file in place of a link into the client's cache, which may be cleaned.
     client.hf_hub_download(repository, name, local_dir=folder, etag_timeout=_TIMEOUT)

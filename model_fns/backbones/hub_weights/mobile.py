@@ -47,6 +47,7 @@ def _block_parts(block: str, modules: Collection[str]) -> Parts:
     if f'{block}.conv_exp' in modules:
         return _FUSED
     if f'{block}.conv_pwl' in modules:
+        # `conv_pwl` alone tells: `conv_pw` is in both kinds of blocks with gates.
         return _WITH_EXPANSION
     return _FUSED_WITHOUT_EXPANSION if f'{block}.conv' in modules else _WITHOUT_EXPANSION
 

@@ -48,6 +48,7 @@ def _part(module: str, part: str, modules: Mapping[str, Shape]) -> Optional[str]
 
 def _scopes(modules: Mapping[str, Shape]) -> Mapping[str, str]:
     scopes = {'last_linear': 'final_layer/FC'}
+    # NASNet's and PNASNet's name of the same layer; the signatures tell them apart.
     for stem in ('conv0', 'conv_0'):
         scopes.update({f'{stem}.conv': 'conv0', f'{stem}.bn': 'conv0_bn'})
     for module in modules:

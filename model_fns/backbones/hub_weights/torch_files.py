@@ -33,7 +33,9 @@ from estimator_lib import errors
 SUFFIXES = ('.pth', '.pt')
 
 # The first pickle of a file from before torch 1.6.
+# It is MAGIC_NUMBER of torch/serialization.py.
 _MAGIC = 0x1950A86A20F9469CFC6C
+# No BFloat16Storage: NumPy has no such type.
 _TYPES = {
     'FloatStorage': np.dtype('<f4'),
     'DoubleStorage': np.dtype('<f8'),
@@ -113,6 +115,7 @@ class TorchFile:
         tensor = self._tensors[name]
         with _refusing(self._path):
             numbers = self._read(tensor.storage)
+        # `as_strided` checks no bounds: a false shape would read memory of the process.
         steps = [(size - 1) * step for size, step in zip(tensor.shape, tensor.strides)]
         is_empty = 0 in tensor.shape
         if min([tensor.offset, *tensor.shape, *tensor.strides, 0]) < 0 or (
@@ -157,6 +160,7 @@ def open_file(path: str) -> TorchFile:
     """
     with _refusing(path), open(path, 'rb') as file:
         is_zip = zipfile.is_zipfile(file)
+        # `is_zipfile` has moved to the end of the file, where a zip archive has its directory.
         file.seek(0)
         values, read = _open_zip(path) if is_zip else _open_pickles(file)
     for key in _NESTED:
@@ -208,6 +212,7 @@ class _Unpickler(pickle.Unpickler):
                 f'it holds {module}.{name}, numbers of an unknown type; expected one of '
                 f'{", ".join(_TYPES)}'
             )
+        # The only way of a pickle to code: its other instructions call what this returns.
         if (module, name) not in _NAMES:
             raise pickle.UnpicklingError(
                 f'it holds {module}.{name}; expected tensors only, as a state dict has them'
@@ -220,6 +225,7 @@ class _Unpickler(pickle.Unpickler):
         Raises:
             pickle.UnpicklingError: the id is not of a storage of a known type.
         """
+        # Device and number of values follow, which the numbers themselves tell.
         kind, dtype, key = pid[:3]
         if kind != 'storage' or not isinstance(dtype, np.dtype):
             raise pickle.UnpicklingError(f'it holds a {kind!r} of an unknown type')
@@ -232,6 +238,7 @@ _Opened = Tuple[Any, Callable[[_Storage], np.ndarray]]
 def _open_zip(path: str) -> _Opened:
     """Read the names and shapes of a zip archive; its numbers are read when they are asked for."""
     archive = zipfile.ZipFile(path)  # open until the weights are forgotten: its index is long
+    # The root is the name that the file had when it was saved. None or two: ValueError.
     (index,) = (name for name in archive.namelist() if name.endswith('/data.pkl'))
     with archive.open(index) as pickled:
         values = _Unpickler(pickled).load()
@@ -263,6 +270,7 @@ def _open_pickles(file: BinaryIO) -> _Opened:
     values = Unpickler(file).load()
     numbers: Dict[str, np.ndarray] = {}
     for key in _Unpickler(file).load():
+        # Little endian on every machine: torch swaps the bytes where it must.
         (count,) = struct.unpack('<q', file.read(8))
         dtype = types[str(key)]
         numbers[str(key)] = np.frombuffer(file.read(count * dtype.itemsize), dtype)

@@ -33,6 +33,7 @@ _KERNEL_SIZE = 7
 _EXPANSION = 4
 _EPSILON = 1e-6
 # Initial value of the factor of each channel of a branch.
+# Table 5 of the paper: a block begins as the identity.
 _LAYER_SCALE = layers.Initializer('constant', 1e-6, fan=None)
 _STEM = 'stem'
 
@@ -137,6 +138,7 @@ def convnext_features(
         [batch, height', width', channels'].
     """
     stages = list_stages(size, options.depth_multiplier, options.output_stride)
+    # SAME, so that maps cover the image and fit those of a decoder at any size.
     end_points = _run(images, stages, style, options, size, 'SAME')
     with tf1.variable_scope(SCOPE):
         for stage in stages:
@@ -216,6 +218,7 @@ def _keep_probs(size: Size, options: registry.Options) -> Iterator[float]:
     """Yield the probability of each block to keep its branch: from 1 to the least one."""
     least, count = options.get('drop_path_keep_prob', size.keep_prob), sum(size.blocks)
     for index in range(count):
+        # To the last block, torch.linspace(0, rate, count); EfficientNets stop a step before.
         yield 1.0 - (1.0 - least) * index / (count - 1)
 
 
@@ -245,6 +248,7 @@ def _block(
     inputs: tf.Tensor, stage: Stage, style: layers.LayerStyle, keep_prob: float
 ) -> tf.Tensor:
     """Filter each channel, normalize, expand and project each pixel, and add the input."""
+    # The style has no activation: the one GELU of a block is behind `expand`.
     outputs = layers.depthwise_conv2d(inputs, _KERNEL_SIZE, style, 'depthwise', rate=stage.rate)
     outputs = layers.layer_norm(outputs, _EPSILON)
     wide = _EXPANSION * stage.channels

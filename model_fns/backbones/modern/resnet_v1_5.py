@@ -42,6 +42,7 @@ def bottleneck_v1_5(
     Returns:
         [batch, height', width', 4 * depth], and the end points within.
     """
+    # The block strides in its first unit, and the unit in its 3x3: the former is the block's.
     unit = dataclasses.replace(unit, strides_first=False)
     return resnet_v1.bottleneck_v1(inputs, unit, style)
 
@@ -79,6 +80,7 @@ def resnet_v1_5_features(
     with tf1.variable_scope(name):
         root = layers.conv2d(images, 64, 7, style, 'conv1', stride=2, padding='FIXED')
         end_points = resnet_blocks.stack_blocks(
+            # torchvision pads with minus infinity; behind the root's ReLU zeros give the same.
             resnet_blocks.pool_root(root, 'FIXED'),
             blocks,
             basic_v1_5 if name in _BASIC else bottleneck_v1_5,

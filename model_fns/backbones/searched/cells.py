@@ -105,6 +105,7 @@ class DropPath:
             For each operation float32 [batch, 1, 1, 1]: 0, or one over the probability.
         """
         with tf1.name_scope('drop_path'):
+            # slim counts stem and reduction cells too: `cell` runs over all of them.
             least = 1.0 - (cell + 1) / self.cells * (1.0 - self.keep_prob)
             done = tf.cast(forward_pass.global_step(), tf.float32) / self.steps
             keep = 1.0 - tf.minimum(1.0, done) * (1.0 - least)
@@ -148,6 +149,7 @@ def build_cell(
     Returns:
         [batch, height', width', channels'], not activated.
     """
+    # Convolutions have their ReLU before them, not behind: as published, so sums stay linear.
     projected = conv(style.activation(current), place.channels, 1, style, '1x1', 'beginning_bn')
     states = _States([projected, previous], style)
     terms = [term for pair in cell.sums for term in pair]
@@ -228,8 +230,10 @@ def _factors(
     drop_path: DropPath,
 ) -> Dict[int, tf.Tensor]:
     """Return the factor of each operation that may be dropped; all of a cell are drawn at once."""
+    # Without draws a network that drops nothing has the same graph in training as published.
     if not style.is_training or drop_path.keep_prob >= 1.0:
         return {}
+    # slim never drops its operation `none`, even where it has a 1x1 convolution.
     droppable = [index for index, term in enumerate(terms) if term.operation != 'identity']
     factors = drop_path.factors(number, len(droppable), tf.shape(current)[0])
     return dict(zip(droppable, factors))
@@ -251,12 +255,14 @@ def _outputs(
 
 def _operate(term: Term, states: _States, place: Place, style: layers.LayerStyle) -> tf.Tensor:
     """Build an operation in the current variable scope; it has the place's channels."""
+    # Sums within the cell have the reduced size already.
     stride = place.stride if term.state in (CURRENT, PREVIOUS) else 1
     size, channels = term.size, place.channels
     if term.operation == 'separable':
         return _separable(states.active(term.state), size, stride, channels, style)
     if term.operation == 'atrous':
         return _atrous(states.active(term.state), size, stride, channels, style)
+    # Pools and identities read the state without a ReLU, convolutions with it.
     value = states.values[term.state]
     has_channels = value.shape[-1] == channels
     if term.operation == 'identity':
@@ -264,6 +270,8 @@ def _operate(term: Term, states: _States, place: Place, style: layers.LayerStyle
             return value
         return conv(states.active(term.state), channels, 1, style, '1x1', 'bn_1', stride=stride)
     pool = {'max_pool': tf.nn.max_pool2d, 'avg_pool': tf.nn.avg_pool2d}[term.operation]
+    # TensorFlow's mean leaves the padding out; ports to PyTorch count it at stride 2, which moved
+    # logits of NASNet by up to 6.5 where they reach 94.
     pooled = pool(value, size, stride, 'SAME')
     return pooled if has_channels else conv(pooled, channels, 1, style, '1x1', 'bn_1')
 
@@ -292,6 +300,7 @@ def _atrous(
 ) -> tf.Tensor:
     """Build an atrous convolution; at stride 2 it is a plain one on a resized map."""
     if stride == 2:
+        # DeepLab's scale_dimension at 0.5. TensorFlow has no convolution with a stride and a rate.
         active = layers.resize(active, *((side - 1) // 2 + 1 for side in map_size(active)))
     scopes = f'atrous_{size}x{size}', f'bn_atr_{size}x{size}'
     return conv(active, channels, size, style, *scopes, rate=1 if stride == 2 else 2)

@@ -75,6 +75,7 @@ ARCHITECTURES: Dict[str, Architecture] = {
     'nas_hnasnet': Architecture(
         'hnasnet',
         _HIERARCHICAL_CELL,
+        # The searched way of DeepLab's hnasnet: strides 4 to 32 and back to 8.
         {8: (0, 0, 0, 1, 2, 1, 2, 2, 3, 3, 2, 1)},
         {4: 'Cell_2', 8: 'Cell_5', 16: 'Cell_7'},
         output_stride=8,
@@ -86,6 +87,7 @@ def nas_style(is_training: bool, options: registry.Options) -> layers.LayerStyle
     """Return the style as published: depthwise weights are regularized too."""
     return layers.LayerStyle(
         is_training=is_training,
+        # slim's variance_scaling_initializer(factor=1/3, mode='FAN_IN', uniform=True).
         initializer=layers.Initializer('uniform', 1.0 / 3.0, fan='in'),
         regularizer=layers.l2(options.get('weight_decay', 4e-5)),
         regularize_depthwise=True,
@@ -123,9 +125,11 @@ def nas_features(
         for number, (before, level) in enumerate(zip((0, *levels), levels)):
             current = maps[-1]
             if level < before:
+                # DeepLab's scale_dimension at 2: corners stay aligned, so the size is odd.
                 current = layers.resize(
                     current, *(2 * side - 1 for side in cells.map_size(current))
                 )
+            # Of each of the cell's states; the cell has several side by side.
             filters = int(options.get('stem_filters', _STEM_FILTERS)) * 2**level
             place = cells.Place(number, filters, 2 if level > before else 1)
             with tf1.variable_scope(f'cell_{number}'):
@@ -140,6 +144,7 @@ def nas_features(
 
 def _levels(architecture: Architecture, stride: Optional[int], name: str) -> Tuple[int, ...]:
     stride = stride or architecture.output_stride
+    # Each output stride is another plan of cells: no rate of an atrous convolution gives it.
     if stride not in architecture.levels:
         known = ', '.join(str(known) for known in sorted(architecture.levels))
         raise errors.ConfigError(
@@ -161,6 +166,7 @@ def _matched(
     previous: tf.Tensor, current: tf.Tensor, channels: int, style: layers.LayerStyle
 ) -> tf.Tensor:
     """Return the previous map at the current one's size, with the cell's channels."""
+    # Sizes that are not static may differ, so the resize is in the graph; it copies equal sizes.
     known = current.shape[1:3].is_fully_defined()
     if not (known and previous.shape[1:3] == current.shape[1:3]):
         previous = layers.resize(previous, *cells.map_size(current))

@@ -31,6 +31,7 @@ NORMAL_CELL = Cell(
         (Term('avg_pool', 3, PREVIOUS), Term('avg_pool', 3, PREVIOUS)),
         (Term('separable', 3, CURRENT), Term('identity', 1, CURRENT)),
     ),
+    # All but the current state: slim's used_hiddenstates, though sums read the previous one too.
     outputs=(1, 2, 3, 4, 5, 6),
 )
 
@@ -96,6 +97,7 @@ class Architecture:
     @property
     def reductions(self) -> Tuple[int, int]:
         """The normal cells that the sections behind the reductions begin with."""
+        # slim's calc_reduction_layers, for its two reductions.
         return self.cells // 3, 2 * self.cells // 3
 
     @property
@@ -170,6 +172,7 @@ def plan(architecture: Architecture) -> Tuple[Step, ...]:
     ) -> None:
         has_previous = previous >= 0
         halves = has_previous and strides[previous] < strides[-1]
+        # Cut: 54 channels of PNASNet mobile become 13 in the first stem cell.
         channels = int(architecture.channels * scale)
         known = previous if has_previous else None
         steps.append(Step(scope, end_point, cell, channels, stride, known, halves))
@@ -178,6 +181,7 @@ def plan(architecture: Architecture) -> Tuple[Step, ...]:
     reduction = architecture.reduction or architecture.normal
     for index in range(2 if architecture.strided_stem else 0):
         end_point = 'Stem' if index else None
+        # A quarter and a half of the channels: each stem cell doubles them, as reductions do.
         add(f'cell_stem_{index}', end_point, reduction, 2.0 ** (index - 2), 2, len(steps) - 1)
     scale = 1.0
     for index in range(architecture.cells):
@@ -190,6 +194,7 @@ def plan(architecture: Architecture) -> Tuple[Step, ...]:
                 scope = f'reduction_cell_{number}'
                 add(scope, scope.title(), reduction, scale, stride, previous)
                 stride = 1
+                # slim's skip_reduction_layer_input, which its large network sets.
                 previous = previous if architecture.skips_reduction else len(steps) - 1
         add(f'cell_{index}', f'Cell_{index}', architecture.normal, scale, stride, previous)
     return tuple(steps)
@@ -270,6 +275,7 @@ def nasnet(
         too, which the published networks leave out otherwise, variables included.
     """
     end_points = nasnet_features(images, style, options, architecture)
+    # slim's variables differ too: 1,138 of nasnet_mobile in training, 1,126 else.
     if style.is_training:
         index = architecture.auxiliary_cell
         with tf1.variable_scope(f'aux_{index}/aux_logits'):
@@ -278,6 +284,7 @@ def nasnet(
             )
     with tf1.variable_scope('final_layer'):
         active = style.activation(end_points[architecture.last_end_point])
+        # Without the sides of 1 that other networks keep: FC has rank 2, as published.
         pooled = end_points['global_pool'] = tf.reduce_mean(active, [1, 2])
         keep_prob = options.get('dropout_keep_prob', architecture.dropout_keep_prob)
         dropped = layers.dropout(pooled, keep_prob, style.is_training, 'dropout')
@@ -315,6 +322,7 @@ def second_stage(
     """
     steps = plan(architecture)
     last = [step.end_point for step in steps].index(f'Cell_{architecture.second_stage - 1}')
+    # `first_stage` gives two maps side by side because a cell reads two; crops keep both.
     maps: List[Optional[tf.Tensor]] = [None] * last + tf.split(inputs, 2, axis=3)
     end_points = _run(architecture, maps, style, registry.Options())
     return style.activation(end_points[architecture.last_end_point])
@@ -374,6 +382,7 @@ def _matched(previous: tf.Tensor, step: Step, style: layers.LayerStyle) -> tf.Te
 
 
 def _halved(active: tf.Tensor, channels: int, style: layers.LayerStyle) -> tf.Tensor:
+    # slim's factorized_reduction. Padding at the end gives odd sizes as many pixels as the first.
     shifted = tf.pad(active, [[0, 0], [0, 1], [0, 1], [0, 0]])[:, 1::2, 1::2]
     paths = [
         cells.conv(values, channels // 2, 1, style, f'path{index}_conv', None)
