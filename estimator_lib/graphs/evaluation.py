@@ -62,6 +62,8 @@ def create_evaluation_fn(
         graph_hook_fn: rewrites the forward graph after the losses are built; None: nothing does.
     """
 
+    # An Estimator with a strategy converts what it calls by AutoGraph. There is nothing to convert:
+    # all conditions here are of Python.
     @tf.autograph.experimental.do_not_convert
     def build(features: Features, labels: Labels) -> EvaluationGraph:
         features, labels, state = batches.receive(
@@ -78,11 +80,13 @@ def create_evaluation_fn(
             lambda *batch: _create_metrics(task, *batch), (outputs, features, labels)
         )
         summaries.offer_examples(features, outputs, labels, state and state.records)
+        # The last batch may be smaller: weighted by its size, each example counts once.
         batch_size = tf.cast(tf.shape(features[SOURCE_ID])[0], tf.float32)
         return EvaluationGraph(
             losses[losses_lib.TOTAL_LOSS],
             metrics,
             {
+                # The prefix of the Object Detection API: Loss/localization_loss, Loss/total_loss.
                 f'Loss/{name}': tf1.metrics.mean(loss, weights=batch_size)
                 for name, loss in losses.items()
             },
@@ -173,6 +177,7 @@ def _rate_metric(rate: Optional[tf.Tensor]) -> Dict[str, Metric]:
     if rate is None:
         return {}
     read = replica_batches.build_once(lambda value: (value[0], tf.no_op()), [rate[tf.newaxis]])
+    # The Object Detection API reports it among the metrics under this name too.
     return {LEARNING_RATE: read}
 
 
@@ -188,9 +193,11 @@ def _finished(task: Task, metrics: Mapping[str, Metric]) -> Dict[str, Metric]:
         return np.array([scalars.get(name, np.nan) for name in names], np.float32)
 
     def create(*values: tf.Tensor) -> List[tf.Tensor]:
+        # Python code between two ops: a metric like average precision is no graph.
         finished = tf.numpy_function(finish, list(values), tf.float32, name='finish_metrics')
         return tf.unstack(tf.ensure_shape(finished, [len(names)]))
 
+    # An Estimator reads the values after all updates, in a run of their own.
     update = tf.group([update for _, update in metrics.values()])
     values = replica_batches.build_once(create, [value for value, _ in metrics.values()])
     return {name: (value, update) for name, value in zip(names, values)}

@@ -16,10 +16,12 @@ from protos import pipeline_pb2
 
 ModeKeys = tf_estimator.ModeKeys
 
+# Also names of the tensors in graphs of the Object Detection API.
 REGULARIZATION_LOSS = 'regularization_loss'
 TOTAL_LOSS = 'total_loss'
 
 # Names in an evaluation: of the loss that is minimized, and what begins those of its parts.
+# The first is the key under which an Estimator reports `EstimatorSpec.loss`.
 _TOTAL, _SCOPE = 'loss', 'Loss/'
 
 
@@ -84,6 +86,7 @@ def compute_training_losses(
     def replica_losses(features: Features, labels: Labels) -> Tensors:
         predictions = task.predict(features, ModeKeys.TRAIN, labels)
         task_checks.require_tensors(task, 'predict', predictions)
+        # For the first device alone: training needs no postprocessing, and pictures show one batch.
         if not examples:
             metrics.update(task.training_metrics(predictions, features, labels))
             draws = config.train_config.progress.draw_predictions
@@ -117,6 +120,8 @@ def _add_regularization(
     losses = dict(losses)
     regularization = replica_values.regularization_loss()
     if regularization is not None and config.train_config.add_regularization_loss:
+        # Once for all devices: they share the weights, so a sum over devices would count it several
+        # times.
         losses[REGULARIZATION_LOSS] = tf.identity(regularization, REGULARIZATION_LOSS)
     return losses
 

@@ -45,6 +45,7 @@ def require_losses(task: Task, losses: Tensors, reserved: Sequence[str]) -> None
             raise _error(
                 task, 'losses', repr(name), f'the names of loss_names(), {", ".join(known)}'
             )
+        # None is an unknown rank, as of the results of `tf.numpy_function`.
         if loss.shape.rank not in (0, None) or not loss.dtype.is_floating:
             raise _error(task, 'losses', f'{name!r}: {_described(loss)}', 'float scalars')
 

@@ -37,6 +37,8 @@ class Accumulation:
         self._count = count
         self._batch = tf.nest.flatten(batch)
         with tf1.name_scope('first_micro_batch'):
+            # The identity is the cut between batch and network: `micro_batches` stops at this op,
+            # and gives its copies other inputs in place of its output.
             self._first = [tf.identity(tf.split(tensor, count)[0]) for tensor in self._batch]
             self._index = graph_state.begin_micro_batches()
         self.first = tf.nest.pack_sequence_as(batch, self._first)
@@ -49,6 +51,8 @@ class Accumulation:
             float32 scalars.
         """
         with tf1.name_scope('mean_losses'):
+            # `average` later gives these identities another input. So summaries, hooks and the
+            # total, which have read a loss before, report the mean.
             means = {name: tf.identity(loss, name) for name, loss in losses.items()}
         self._losses += means.values()
         return means
@@ -71,6 +75,7 @@ class Accumulation:
         else:
             context = tf.distribute.get_replica_context()
             by_replica = context.merge_call(self._average_replicas, args=(own,))
+            # The index counts the replicas of all workers, the list has those of this process.
             means = by_replica[graph_state.replica_index() % len(by_replica)]
         return [(mean, variable) for mean, (_, variable) in zip(means, pairs)]
 
@@ -83,6 +88,7 @@ class Accumulation:
         def of_replica(replica: int) -> Any:
             def own(value: Any) -> Any:
                 local = strategy.experimental_local_results(value)
+                # A value that all replicas share has one local result.
                 return local[replica % len(local)]
 
             return [[own(value) for value in each] for each in values]
@@ -92,17 +98,21 @@ class Accumulation:
 
     def _average(self, replicas: Sequence[Any]) -> List[List[Gradient]]:
         """Replace losses and statistics by their means; return the mean gradients of replicas."""
+        # A set would drop duplicates too, but in another order in each process.
         updates = finite_updates.assignments(
             dict.fromkeys(tf1.get_collection(tf1.GraphKeys.UPDATE_OPS))
         )
         losses = (loss.op for _, _, own, _ in replicas for loss in own)
         replaced = [*dict.fromkeys(losses), *updates]
+        # The value is the last input: the only one of an identity, the one after the handle of an
+        # assignment.
         outputs = [op.inputs[len(op.inputs) - 1] for op in replaced]
         for _, _, _, gradients in replicas:
             outputs += gradients
         shares = [Share(batch, first) for batch, first, _, _ in replicas]
         means = micro_batches.repeat(self._count, shares, self._index, outputs)
         for op, mean in zip(replaced, means):
+            # TensorFlow has no public function that gives an op another input.
             op._update_input(len(op.inputs) - 1, mean)
         rest = iter(means[len(replaced) :])
         return [[next(rest) for _ in gradients] for _, _, _, gradients in replicas]

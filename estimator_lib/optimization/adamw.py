@@ -28,6 +28,8 @@ class AdamWOptimizer(tf1.train.AdamOptimizer):
         super().__init__(learning_rate, **arguments)
         self._weight_decay = weight_decay
 
+    # Four methods, because the base class has one for each kind of variable and of gradient, and no
+    # method that all of them call.
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         with tf.control_dependencies(self._decay(var, grad)):
             return super()._apply_dense(grad, var)
@@ -37,6 +39,7 @@ class AdamWOptimizer(tf1.train.AdamOptimizer):
             return super()._resource_apply_dense(grad, var)
 
     def _apply_sparse(self, grad: Any, var: Any) -> Any:
+        # All rows decay, as with a dense gradient, not only those that the gradient has.
         with tf.control_dependencies(self._decay(var, grad.values)):
             return super()._apply_sparse(grad, var)
 
@@ -46,6 +49,8 @@ class AdamWOptimizer(tf1.train.AdamOptimizer):
 
     def decays(self, variable: tf.Variable) -> bool:
         """Return whether a variable decays."""
+        # "No bias decay" of He et al. 2019, "Bag of Tricks for Image Classification with
+        # Convolutional Neural Networks", section 3.1.
         return bool(variable.shape.rank > 1 and self._weight_decay)
 
     def _decay(self, variable: tf.Variable, gradient: tf.Tensor) -> list:

@@ -40,11 +40,15 @@ def create(config: optimizer_pb2.DeepLabLearningRate, step: tf.Tensor, num_steps
     create_policy, used = _POLICIES[policy]
     _warn_of_unused(config, policy, used)
     start, base = config.slow_start_step, config.base_learning_rate
+    # `get_model_learning_rate` of DeepLab's train_utils subtracts the slow start from the length,
+    # but not from a `decay_steps` that is set.
     length = (config.training_number_of_steps or num_steps) - start
+    # DeepLab's cosine reads only the length of the training, so COSINE does not list `decay_steps`.
     if 'decay_steps' in used and config.decay_steps:
         length = config.decay_steps
     rate = create_policy(config, tf.maximum(step - start, 0) if start else step, length)
     slow = config.slow_start_learning_rate
+    # Without LINEAR, the slow start is constant: a line between equal rates.
     end = base if config.slow_start == _Config.LINEAR else slow
     return parts.warm_up(step, rate, slow, end, start)
 
@@ -57,17 +61,21 @@ def _poly(config: _Config, step: tf.Tensor, length: int) -> tf.Tensor:
 def _step(config: _Config, step: tf.Tensor, length: int) -> tf.Tensor:
     del length
     decay = config.learning_rate_decay_step, config.learning_rate_decay_factor
+    # DeepLab has no flag for this: its policy `step` is always a staircase.
     return parts.exponential(step, config.base_learning_rate, *decay, staircase=True)
 
 
 def _cosine(config: _Config, step: tf.Tensor, length: int) -> tf.Tensor:
     fraction = tf.cast(tf.minimum(step, length), tf.float32) / length
+    # The order of the products is that of `tf.compat.v1.train.cosine_decay`: another one differs in
+    # the last bit.
     return config.base_learning_rate * (0.5 * (1.0 + tf.cos(math.pi * fraction)))
 
 
 def _multi_steps(config: _Config, step: tf.Tensor, length: int) -> tf.Tensor:
     del length
     # Steps are integers, so "after b" means from b + 1 on.
+    # `tf.compat.v1.train.piecewise_constant`, which DeepLab calls, keeps a rate at its boundary.
     boundaries = [boundary + 1 for boundary in config.boundaries]
     return parts.piecewise(step, boundaries, config.learning_rates)
 

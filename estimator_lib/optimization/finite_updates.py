@@ -10,6 +10,7 @@ from estimator_lib.optimization.gradients import Pair
 
 # By type of assignment: the value with which it leaves the variable unchanged.
 _NEUTRAL = {
+    # A raw op, because only the handle is at hand here, not the object of the variable.
     'AssignVariableOp': lambda handle, value: tf.raw_ops.ReadVariableOp(
         resource=handle, dtype=value.dtype
     ),
@@ -42,6 +43,7 @@ class FiniteUpdates:
         """
         with tf.name_scope('is_finite'):
             tensors = [loss, *(_values(gradient) for gradient, _ in pairs)]
+            # Not a global norm: squares of finite gradients overflow float32 from 1.8e19 on.
             checks = [tf.reduce_all(tf.math.is_finite(tensor)) for tensor in tensors]
             self.is_finite = _holds_everywhere(tf.reduce_all(tf.stack(checks)))
 
@@ -55,6 +57,7 @@ class FiniteUpdates:
             handle, value = op.inputs
             with tf.name_scope('finite_updates'), tf.device(op.device):
                 kept = tf.where(self.is_finite, value, _NEUTRAL[op.type](handle, value))
+            # Changed in place, as layers and groups refer to the assignment itself.
             op._update_input(1, kept)
 
     def apply(
@@ -95,6 +98,7 @@ def _holds_everywhere(holds: tf.Tensor) -> tf.Tensor:
     def reduce(strategy: tf.distribute.Strategy, failures: Any) -> tf.Tensor:
         return strategy.reduce(tf.distribute.ReduceOp.SUM, failures, axis=None)
 
+    # Strategies reduce by SUM and MEAN, so failures are counted, as floats.
     failures = tf.cast(~holds, tf.float32)
     return tf.distribute.get_replica_context().merge_call(reduce, args=(failures,)) < 0.5
 
@@ -113,5 +117,6 @@ def assignments(update_ops: Iterable[Any]) -> Iterator[tf.Operation]:
         seen.add(op)
         if op.type in _NEUTRAL:
             yield op
+        # A group is a NoOp. An assignment that returns the new value is behind a ReadVariableOp.
         elif op.type in ('NoOp', 'Identity', 'ReadVariableOp'):
             waiting += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]

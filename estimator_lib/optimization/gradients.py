@@ -39,6 +39,8 @@ Gradient = Union[tf.Tensor, tf.IndexedSlices]
 Pair = Tuple[Gradient, tf.Variable]
 
 # Batch norm's beta and biases of other names do not match.
+# The pattern of `bias_grad_multiplier` in trainer.py of the Object Detection API. It has a slash: a
+# variable that is named `biases` alone does not match.
 _BIASES = re.compile('.*/biases')
 
 
@@ -143,7 +145,9 @@ def compute(
     # reference variables, which need them, have a reference type.
     resources = all(variable.dtype == variable.dtype.base_dtype for variable in variables)
     gate = optimizer.GATE_NONE if resources else optimizer.GATE_OP
+    # The caller's value wins: TF-Slim's `create_train_op` has this argument too.
     options = {'gate_gradients': gate, **options}
+    # Taken before the gradients exist: what is not in it is the backward pass.
     forward = set(tf.compat.v1.get_default_graph().get_operations())
     pairs = optimizer.compute_gradients(loss, list(variables), **options)
     missing = [variable_name(variable) for gradient, variable in pairs if gradient is None]
@@ -180,9 +184,11 @@ def _delay_regularization(gradients: Iterable[Any]) -> None:
     regularized = {
         op.inputs[0].ref()
         for op in tf.compat.v1.get_default_graph().get_operations()
+        # The gradient of this op is `Mul(weights, gradient of the loss)`.
         if op.type == 'L2Loss'
     }
     for gradient in gradients:
+        # Where a variable gets several gradients, TensorFlow adds them by one of these ops.
         if not isinstance(gradient, tf.Tensor) or gradient.op.type not in ('AddN', 'AddV2'):
             continue
         parts = [part.op for part in gradient.op.inputs]
@@ -193,6 +199,7 @@ def _delay_regularization(gradients: Iterable[Any]) -> None:
         ]
         late = [op for op in parts if op not in early]
         for op in early:
+            # Private, but the ops exist already: `tf.control_dependencies` works on new ones only.
             op._add_control_inputs(late)
 
 
@@ -233,7 +240,9 @@ def _wait_for_readers(
         return gradient
     handle = variable.handle
     if partitioned.is_eager(variable):
+        # A traced function reads eager variables through its own placeholder for the handle.
         handle = gradient.graph.capture(handle)
+    # The gradient waits for these anyway. To wait for itself would be a cycle.
     done = {gradient.op, *(tensor.op for tensor in gradient.op.inputs)}
     readers = [op for op in _readers(handle) if op in backward and op not in done]
     if not readers:
@@ -247,6 +256,8 @@ def _readers(handle: tf.Tensor) -> Iterator[tf.Operation]:
     waiting = [op.outputs[0] for op in handle.consumers() if op.type == 'ReadVariableOp']
     while waiting:
         for op in waiting.pop().consumers():
+            # These forward the buffer. Kernels of 1x1 convolutions are reshaped for their matrix
+            # product.
             if op.type in ('Identity', 'Reshape'):
                 waiting.append(op.outputs[0])
             else:
@@ -281,6 +292,8 @@ def multipliers(
             none.
     """
     factors = {whole_name(variable): 1.0 for variable in variables}
+    # The factors multiply as in `get_model_gradient_multipliers` of DeepLab's train_utils, where a
+    # bias of a last layer gets 2 times `last_layer_gradient_multiplier`.
     for pattern, factor in pattern_multipliers:
         matched = trained_variables.match_names(pattern, factors)
         if not matched:
@@ -288,6 +301,7 @@ def multipliers(
         _scale(factors, matched, factor)
     if bias_multiplier != 1.0:
         biases = [name for name in factors if _BIASES.match(name)]
+        # No error: the factor may be the task's default, as DeepLab's 2 is, and not the user's.
         if not biases:
             log.warning('bias_grad_multiplier: no trained variable is named .../biases.')
         _scale(factors, biases, bias_multiplier)
@@ -359,6 +373,8 @@ def clip_by_global_norm(
     if not pairs:
         return []
     gradients, variables = zip(*pairs)
+    # This makes all gradients NaN where the norm is not finite. `FiniteUpdates`, where it is used,
+    # has watched the gradients before.
     clipped, _ = tf.clip_by_global_norm(gradients, bound, use_norm=norm)
     return list(zip(clipped, variables))
 
@@ -366,6 +382,7 @@ def clip_by_global_norm(
 def clip_each(pairs: Iterable[Pair], bound: float) -> List[Pair]:
     """Clip each gradient to the given norm, which is more than 0."""
     return [
+        # Rows of one index that occur twice count apart, as in TF-Slim's `clip_gradient_norms`.
         (map_values(gradient, lambda values: tf.clip_by_norm(values, bound)), variable)
         for gradient, variable in pairs
     ]

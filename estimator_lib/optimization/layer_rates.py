@@ -25,12 +25,14 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 # Their second input is the kernel.
+# Layers without a product (normalization, activation, pooling) do not make a variable earlier.
 _PRODUCTS = frozenset(
     {'BatchMatMul', 'BatchMatMulV2', 'Conv2D', 'Conv3D', 'DepthwiseConv2dNative', 'MatMul'}
 )
 # A loss depends on what is behind them, but not by a gradient.
 _BARRIERS = frozenset({'PreventGradient', 'StopGradient'})
 # The tensor of the learning rate in the optimizers of `tf.compat.v1.train`.
+# The first is that of Adam and Adadelta, the second of all others.
 _RATES = ('_lr_t', '_learning_rate_tensor')
 
 
@@ -56,6 +58,7 @@ def compute_factors(
         layers[name] = max(distance, layers.get(name, 0))
     # Layers without a trained variable do not count.
     order = {distance: index for index, distance in enumerate(sorted(set(layers.values())))}
+    # A network of one layer trains at the whole rate: its index is 0 too.
     last = max(len(order) - 1, 1)
     log.info(
         'learning rates: %d layers, from %.3g of the rate at the first one to all at the last one',
@@ -65,6 +68,8 @@ def compute_factors(
     return {name: decay ** (order[distance] / last) for name, distance in layers.items()}
 
 
+# The factor is on the rate because Adam divides a gradient by its size: a factor on the gradient
+# would have no effect there.
 class LayerRates(tf1.train.Optimizer):
     """Base class of optimizers whose variables have learning rates of their own.
 
@@ -79,6 +84,7 @@ class LayerRates(tf1.train.Optimizer):
             factors: the result of `compute_factors`.
         """
         # A strategy updates the components of its variables.
+        # Keys are references: variables are not hashable in TensorFlow 2.
         self._factors = {
             component.ref(): factors[partitioned.whole_name(variable)]
             for variable in variables
@@ -97,6 +103,7 @@ class LayerRates(tf1.train.Optimizer):
         with self._scaled_rate(var):
             return super()._apply_sparse_duplicate_indices(grad, var)
 
+    # `handle` is the name that TensorFlow gives this argument; what it passes is the variable.
     def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
         with self._scaled_rate(handle):
             return super()._resource_apply_sparse_duplicate_indices(grad, handle, indices)
@@ -116,6 +123,7 @@ class LayerRates(tf1.train.Optimizer):
 
 def with_layer_rates(optimizer: type) -> type:
     """Return a subclass of an optimizer's class with the methods of `LayerRates`."""
+    # LayerRates comes first, so that its methods run around those of the optimizer.
     return type(optimizer.__name__, (LayerRates, optimizer), {})
 
 
@@ -156,6 +164,7 @@ def _consumers_first(last: tf.Operation) -> List[tf.Operation]:
     """
     finished: List[tf.Operation] = []
     visited: Set[tf.Operation] = set()
+    # A stack of its own: networks are deeper than Python's limit of 1,000 nested calls.
     stack = [(last, False)]
     while stack:
         op, is_done = stack.pop()

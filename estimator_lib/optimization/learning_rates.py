@@ -50,8 +50,11 @@ def exponential_decay(
         step - burnin_steps, initial_learning_rate, decay_steps, decay_factor, staircase
     )
     if burnin_steps > 0:
+        # A rate of 0 stands for the initial one in `exponential_decay_with_burnin` of the Object
+        # Detection API too.
         burnin = burnin_learning_rate or initial_learning_rate
         rate = tf.where(step < burnin_steps, tf.constant(burnin, tf.float32), rate)
+    # After the burn-in, as published: the minimum also raises a lower burn-in rate.
     return parts.apply_minimum(rate, min_learning_rate)
 
 
@@ -94,6 +97,8 @@ def manual_step(
     piecewise = parts.piecewise(step, boundaries, rates)
     if not (warmup and boundaries):
         return piecewise
+    # The published `manual_stepping` makes a boundary of each warm-up step: the same rates by a
+    # list as long as the warm-up.
     return parts.warm_up(step, piecewise, rates[0], rates[1], boundaries[0])
 
 
@@ -119,11 +124,16 @@ def cosine_decay(
         float32 scalar.
     """
     held = warmup_steps + hold_base_rate_steps
+    # The maximum avoids a division by 0 where warm-up and hold take the whole run: at its last step
+    # the angle is 0.
     angle = math.pi * tf.cast(step - held, tf.float32) / max(total_steps - held, 1)
     rate = 0.5 * (learning_rate_base - end_learning_rate) * (1.0 + tf.cos(angle))
+    # Without an end rate, the ops are those of the published schedule, bit by bit.
     if end_learning_rate > 0:
         rate += end_learning_rate
     if hold_base_rate_steps > 0:
+        # Both comparisons are strict, as in `cosine_decay_with_warmup` of the Object Detection API:
+        # the base rate holds at step `held`, the cosine at `total_steps`.
         rate = tf.where(step > held, rate, tf.constant(learning_rate_base, tf.float32))
     rate = parts.warm_up(step, rate, warmup_learning_rate, learning_rate_base, warmup_steps)
     return tf.where(step > total_steps, tf.constant(end_learning_rate, tf.float32), rate)
@@ -148,6 +158,7 @@ def warmup_stable_decay(
     """
     rate = tf.constant(learning_rate_base, tf.float32)
     if cool_down_steps > 0:
+        # Negative before the cool-down: the clipping makes 0 of it, and so the base rate.
         done = tf.cast(step - (total_steps - cool_down_steps), tf.float32) / cool_down_steps
         root = tf.sqrt(tf.clip_by_value(done, 0.0, 1.0))
         rate = learning_rate_base - (learning_rate_base - end_learning_rate) * root
@@ -228,6 +239,7 @@ def compute_rates(
     """
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         rates = create_learning_rate(config, tf.constant(list(steps), tf.int64), num_steps)
+        # The rate of a constant schedule is a scalar whatever the step is.
         return np.broadcast_to(session.run(rates), [len(steps)])
 
 
@@ -248,6 +260,7 @@ def _create_manual_step(config, step, num_steps):
 
 def _create_cosine_decay(config, step, num_steps):
     fields = schema.scalar_fields(config)
+    # The field's published default of 4,000,000 steps would leave a shorter run at the base rate.
     if num_steps and not config.HasField('total_steps'):
         # A run that is shorter than the warm-up is no error; it consists of warm-up only.
         fields['total_steps'] = max(num_steps, config.warmup_steps + config.hold_base_rate_steps)

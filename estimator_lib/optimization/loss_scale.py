@@ -67,6 +67,7 @@ class LossScale:
     def divide(self, pairs: Sequence[Pair]) -> List[Pair]:
         """Divide the gradients of the scaled loss by the scale; infinities stay."""
         with tf.name_scope(f'{SCOPE}/divide'):
+            # One division in place of one for each number; exact for powers of 2.
             inverse = 1.0 / self.value
             return [
                 (map_values(gradient, lambda values: values * inverse), variable)
@@ -82,6 +83,7 @@ class LossScale:
         Returns:
             bool scalar; False means that gradients are not finite even at the smallest scale.
         """
+        # A fixed scale cannot shrink: each of its steps that is not finite counts as a failure.
         return is_finite | (self.value > (self._fixed or _LEAST))
 
     def update(self, is_finite: tf.Tensor) -> tf.Operation:
@@ -93,6 +95,8 @@ class LossScale:
         if self._fixed:
             return tf.no_op()
         with tf.name_scope(f'{SCOPE}/update'):
+            # Keras's LossScaleOptimizer counts likewise: only consecutive finite steps, and from 0
+            # after each change of the scale.
             count = self._finite_steps.read_value() + 1
             grows = is_finite & (count >= self._growth_steps)
             halved = tf.maximum(self.value / 2.0, _LEAST)
@@ -119,5 +123,6 @@ def _variable(name: str, dtype: tf.DType, value: float) -> tf.Variable:
         tf1.constant_initializer(value),
         trainable=False,
         use_resource=True,
+        # All replicas compute the same value, because they share `is_finite`.
         aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
     )

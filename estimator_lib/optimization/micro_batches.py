@@ -69,6 +69,7 @@ def repeat(
         ]
 
     with tf1.name_scope('micro_batches'), tf.control_dependencies(part.before):
+        # No inferred shape: micro-batches may gather different numbers of rows.
         sums = [
             tf.TensorArray(
                 tensor.dtype, count, infer_shape=False, element_shape=[None, *tensor.shape[1:]]
@@ -81,6 +82,8 @@ def repeat(
             lambda number, sums: number < count,
             body,
             (tf.constant(0), sums),
+            # More would hold the activations of several micro-batches, which is what accumulation
+            # avoids.
             parallel_iterations=1,
             maximum_iterations=count,
         )
@@ -97,6 +100,7 @@ def _components(output: Output) -> List[tf.Tensor]:
 
 def _mean(total: Output, count: int) -> Output:
     if isinstance(total, tf.IndexedSlices):
+        # Rows of one index stay apart; the optimizer sums them.
         return tf.IndexedSlices(total.values / count, total.indices, total.dense_shape)
     return total / count
 
@@ -105,6 +109,8 @@ def _take(tensor: tf.Tensor, number: tf.Tensor, count: int, like: tf.Tensor) -> 
     """Return a micro-batch of a tensor, with the static shape of the first one."""
     size = tf.shape(tensor)[0] // count
     taken = tensor[number * size : (number + 1) * size]
+    # A slice with computed bounds has no static length. Layers were built for that of the first
+    # one.
     taken.set_shape(like.shape)
     return taken
 
@@ -123,6 +129,8 @@ class _Part:
     def __init__(self, outputs: Sequence[tf.Tensor], inputs: Sequence[tf.Tensor]):
         self._outputs, self._inputs = outputs, inputs
         ops = _needed(outputs, {tensor.op for tensor in inputs})
+        # Constants are copied too: a captured one is a placeholder in the body, whose value the
+        # shape functions of ops do not see.
         kept = _varying(ops, inputs) | _constant(ops)
         graph = tf1.get_default_graph().as_graph_def()
         names = {op.name for op in kept}
@@ -153,12 +161,14 @@ class _Part:
             inputs: replace the inputs.
         """
         replaced = dict(zip((tensor.name for tensor in self._inputs), inputs))
+        # An import takes tensors of its own graph only; the identity captures one from outside.
         replaced.update({tensor.name: tf.identity(tensor) for tensor in self._captured})
         used = {
             edge if ':' in edge else f'{edge}:0' for node in self._def.node for edge in node.input
         }
         values = tf1.import_graph_def(
             self._def,
+            # An import refuses names that none of its nodes reads.
             input_map={name: value for name, value in replaced.items() if name in used},
             return_elements=[tensor.name for tensor in self._copied],
             name=_PREFIX,
@@ -166,6 +176,7 @@ class _Part:
         copies = {tensor.ref(): value for tensor, value in zip(self._copied, values)}
         results = [copies.get(tensor.ref(), tensor) for tensor in self._outputs]
         for result, tensor in zip(results, self._outputs):
+            # The accumulators of the loop have static shapes, which their sums must keep.
             result.set_shape(tensor.shape)
         return results
 
@@ -186,11 +197,13 @@ def _varying(ops: Set[tf.Operation], inputs: Sequence[tf.Tensor]) -> Set[tf.Oper
     """Return the ops that depend on inputs, on random numbers, or on assignments among them."""
     followers = _followers(ops)
     roots = {op for tensor in inputs for op in tensor.consumers() if op in ops}
+    # The attribute marks the stateful random ops: dropout draws anew for each micro-batch.
     roots |= {op for op in ops if _is_stateful(op) and 'seed2' in op.node_def.attr}
     varying: Set[tf.Operation] = set()
     while roots:
         _spread(roots, followers, varying)
         assigned = {op.inputs[0].ref() for op in varying if op.type in _ASSIGNMENTS}
+        # What is assigned in the loop must be read in it: a read outside would keep the old value.
         reads = {op for op in ops if op.type == 'ReadVariableOp' and op.inputs[0].ref() in assigned}
         roots = reads - varying
     return varying

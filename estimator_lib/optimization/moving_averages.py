@@ -69,6 +69,9 @@ class MovingAverages:
             global_step: the n of the decay; read after its update, so 1 in the first step.
             factor: factor on the change of the averages.
         """
+        # `MovingAverageOptimizer` in the Object Detection API averages trained variables by a fixed
+        # decay; TF-Slim's train_image_classifier averages model variables, and passes the global
+        # step.
         if not self.of_model:
             return update(trained, self.decay, factor=factor)
         model = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.MODEL_VARIABLES)
@@ -105,6 +108,7 @@ def update(
     Returns:
         The op; call this function where its reads come after the optimizer's updates.
     """
+    # Subtracted in float64: in float32, 1 - 0.9999 is 1.00017e-4.
     weight = tf.constant(1.0 - decay, tf.float32)
     if num_updates is not None:
         # 1 - (1 + n) / (10 + n)
@@ -113,6 +117,8 @@ def update(
     moves = []
     for variable in variables:
         average = _create_average(variable)
+        # `read_value` reads where it stands: behind the control dependency on the optimizer's
+        # update. A cached read could be older.
         difference = average.read_value() - variable.read_value()
         moves.append(average.assign_sub(weight * difference, read_value=False))
     return tf.group(*moves)
@@ -135,6 +141,7 @@ def variables_to_restore(
     names = set(checkpoint_names)
     averaged = {average_name(variable) for variable in variables} & names
     if not averaged:
+        # The exporter of the Object Detection API saves averages under the names of the variables.
         log.warning('the checkpoint holds no moving averages: the variables themselves are used')
     restore = {}
     for variable in variables:

@@ -219,6 +219,8 @@ def process_gradients(
     with tf.name_scope('gradients_processed'):
         if factors is None:
             factors = gradients_lib.policy_multipliers([variable for _, variable in pairs], policy)
+        # Factors first, then the norm: the order of `tf.contrib.layers.optimize_loss` and of the
+        # Object Detection API's trainer.py.
         multiplied = gradients_lib.multiply(pairs, factors)
         norm = gradients_lib.global_norm(multiplied) if summarize and multiplied else None
         if policy.clip_norm <= 0:
@@ -258,6 +260,8 @@ def apply_gradients(
     # A group is one node: each of the optimizer's many ops gets a control edge to it.
     with tf.control_dependencies([tf.group(*update_ops)] if update_ops else []):
         if pairs and finite is not None:
+            # Without `global_step`, which counts in a skipped step too: else a run whose steps are
+            # all skipped would never end.
             step = finite.apply(optimizer.apply_gradients, pairs)
             with tf.control_dependencies([step]):
                 step = tf.group([] if global_step is None else global_step.assign_add(1))
@@ -282,6 +286,8 @@ def _summarize(
         values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
         summary.histogram(f'gradients/{variable_name(variable)}', values)
         summary.scalar(f'gradient_norm/{variable_name(variable)}', tf.norm(values))
+    # The names of `tf.contrib.layers.optimize_loss`, whose curves published runs have.
     summary.scalar('global_norm/gradient_norm', norm)
+    # Without clipping it is the same list.
     if after is not before:
         summary.scalar('global_norm/clipped_gradient_norm', gradients_lib.global_norm(after))

@@ -46,6 +46,7 @@ AnyVariable = Union[tf.Variable, WholeVariable]
 
 def variable_name(variable: tf.Variable) -> str:
     """Return the name of a variable's op, which is its name in checkpoints."""
+    # Not `variable.op.name`: eager variables have no op.
     return variable.name.partition(':')[0]
 
 
@@ -60,6 +61,7 @@ def whole(variables: Iterable[tf.Variable]) -> List[AnyVariable]:
             continue
         own = parts[part.full_name]
         own.append(variable)
+        # The parts of a whole share a key, which keeps the place of the first one.
         order[part.full_name] = WholeVariable(
             part.full_name, tf.TensorShape(part.full_shape), tuple(own)
         )
@@ -85,6 +87,7 @@ def is_eager(variable: AnyVariable) -> bool:
 
 def components(variable: tf.Variable) -> Sequence[tf.Variable]:
     """Return the variables that a strategy's variable consists of; for others, itself."""
+    # The attribute is that of `tf.distribute.DistributedValues`; plain variables have none.
     return getattr(variable, 'values', (variable,))
 
 

@@ -72,6 +72,8 @@ def match_names(pattern: str, names: Iterable[str]) -> List[str]:
         raise errors.ConfigError(
             f'the variable pattern {pattern!r} is no regular expression: {error}.'
         ) from None
+    # `search`, not `match`: `filter_variables` of tf.contrib, by which the Object Detection API
+    # freezes, searches anywhere in a name.
     return [name for name in names if compiled.search(name)]
 
 
@@ -84,6 +86,7 @@ def no_match_error(field: str, pattern: str, names: Iterable[str]) -> errors.Con
         names: the names of the variables.
     """
     names = list(names)
+    # A cutoff below the default of 0.6, because a pattern is a short part of a long name.
     near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.3)
     near = near or sorted({name.split('/')[0] for name in names})[:8]
     hint = '; the nearest names are ' + ', '.join(repr(name) for name in near)
@@ -105,6 +108,7 @@ def _match_all(
 
 
 def _beginning(scope: str, names: Sequence[str]) -> List[str]:
+    # TF-Slim's flag `trainable_scopes` lists scopes, not expressions.
     matched = [name for name in names if name.startswith(scope)]
     if not matched:
         raise no_match_error('trainable_scopes', re.escape(scope), names)

@@ -84,6 +84,8 @@ class DeploymentConfig:
     def __post_init__(self) -> None:
         if self.num_clones < 1:
             raise ValueError(f'num_clones is {self.num_clones}; expected at least 1.')
+        # The conditions and the kind of error are those of `model_deploy.DeploymentConfig` of
+        # TF-Slim.
         if self.num_replicas > 1 and self.num_ps_tasks < 1:
             raise ValueError(
                 f'num_replicas is {self.num_replicas}, but num_ps_tasks is {self.num_ps_tasks}; '
@@ -112,6 +114,7 @@ class DeploymentConfig:
     def clone_device(self, clone_index: int) -> str:
         """Return the device that computes a clone."""
         self._check_clone(clone_index)
+        # Absolute names, as TF-Slim's: CUDA_VISIBLE_DEVICES decides which cards these are.
         device = '/device:CPU:0' if self.clone_on_cpu else f'/device:GPU:{clone_index}'
         return self.worker_device + device
 
@@ -137,6 +140,8 @@ class DeploymentConfig:
         def choose(op: tf.Operation) -> str:
             if op.device or op.type not in VARIABLE_OPS:
                 return op.device
+            # In turns by the order of creation, as TF-Slim's `_PSDeviceChooser`. A checkpoint does
+            # not depend on it.
             task = len(placed) % self.num_ps_tasks
             placed.append(op.name)
             return f'{self.ps_device}{replicas.HOST}/task:{task}'
@@ -207,6 +212,8 @@ def optimize_clones(
     if loss is None:
         return None, []
     variables = options.pop('var_list', None) or tf1.trainable_variables()
+    # Without this, the gradients of all clones are where the caller builds them: in `deploy` on the
+    # CPU.
     options = {'colocate_gradients_with_ops': True, **options}
     return loss, gradients.compute(loss, variables, optimizer, **options)
 
@@ -242,10 +249,13 @@ def deploy(
                 process_gradients(pairs, GradientPolicy(), summarize=summarize_gradients),
                 global_step=global_step,
                 optimizer=optimizer,
+                # Moving statistics of the first clone only, as in `model_deploy.deploy`: those of
+                # the others would update the same variables.
                 update_ops=tf1.get_collection(tf1.GraphKeys.UPDATE_OPS, first),
             )
             if total_loss is not None:
                 with tf.control_dependencies([update]):
+                    # The value of a TF-Slim train op is the loss of its step.
                     train_op = tf.identity(total_loss, name='train_op')
     if total_loss is not None:
         tf1.summary.scalar('Loss/total_loss', total_loss)
@@ -262,6 +272,7 @@ def _total_loss(
         losses = tf1.get_collection(tf1.GraphKeys.LOSSES, clone.scope or None)
         if losses:
             with tf.device(clone.device):
+                # TF-Slim divides each clone's loss, so that the sum of gradients is their mean.
                 sums.append(tf.add_n(losses) / len(clones))
     terms = [*sums, *regularization_losses]
     return tf.add_n(terms, name='total_loss') if terms else None

@@ -100,6 +100,8 @@ class Run:
         self._writes = supervisor.is_chief and bool(supervisor.save_path)
         self._save_seconds = save_seconds
         self._summary_seconds = summary_seconds
+        # Due at once, as in the first loop of a Supervisor's timers: a run has a checkpoint of its
+        # start.
         self._next_save = self._next_summary = time.monotonic()
 
     def train(
@@ -119,11 +121,14 @@ class Run:
         """
         while True:
             try:
+                # The standard services are threads that save and summarize; see `_write`.
                 with self._supervisor.managed_session(
                     master, session_config, start_standard_services=False
                 ) as session:
                     self._train_session(session, wrapper, ignore_live_threads)
                 return
+            # The error of a restarted parameter server. TF-Slim's loop opens a new session for it
+            # alone; other errors end the run.
             except tf.errors.AbortedError as error:
                 log.warning('the session was aborted and is opened again: %s', error.message)
 
@@ -146,6 +151,7 @@ class Run:
                     supervisor.request_stop()
                 elif self._writes:
                     self._write(wrapped)
+        # An input with a limited number of epochs ends so.
         except tf.errors.OutOfRangeError:
             log.info('the input has ended, and so does training')
             supervisor.request_stop()
@@ -166,6 +172,8 @@ class Run:
         threads = supervisor.start_queue_runners(session)
         if self._replicas.queue_runners:
             supervisor.start_queue_runners(session, self._replicas.queue_runners)
+            # The tokens let workers take their first step; they go into a queue that now has its
+            # runner.
             session.run(self._replicas.token_ops)
         return threads
 

@@ -73,6 +73,7 @@ def multiply_gradients(
         key if isinstance(key, str) else whole_name(key): factor
         for key, factor in gradient_multipliers.items()
     }
+    # TF-Slim raises ValueError here too, in place of a factor without effect.
     for gradient, variable in pairs:
         if gradient is None and whole_name(variable) in factors:
             raise ValueError(
@@ -123,10 +124,12 @@ def create_train_op(
         global_step = tf1.train.get_or_create_global_step()
     collected = tf1.get_collection(tf1.GraphKeys.UPDATE_OPS)
     update_ops = collected if update_ops is None else list(update_ops)
+    # A warning and no error, as in TF-Slim: batch norm would not update its statistics.
     if not set(collected) <= set(update_ops):
         log.warning('update_ops lacks some of what is in the collection UPDATE_OPS')
     if check_numerics:
         total_loss = tf.debugging.check_numerics(total_loss, 'the loss is NaN or infinite')
+        # As one of the ops before the update, the check stops a step before a variable has changed.
         update_ops = [*update_ops, total_loss.op]
     variables = list(variables_to_train or tf1.trainable_variables())
     pairs = gradients.compute(
@@ -139,8 +142,11 @@ def create_train_op(
     )
     if gradient_multipliers:
         known = {variable.ref() for _, variable in pairs}
+        # `compute` leaves out variables without a gradient, and `multiply_gradients` must refuse
+        # theirs.
         without = [(None, variable) for variable in variables if variable.ref() not in known]
         pairs = multiply_gradients([*pairs, *without], gradient_multipliers)[: len(pairs)]
+    # TF-Slim clips each gradient by itself, unlike `tf.contrib.layers.optimize_loss`.
     policy = GradientPolicy(clip_norm=clip_gradient_norm, clip_each=True)
     update = apply_gradients(
         process_gradients(pairs, policy, summarize=summarize_gradients),
@@ -150,6 +156,7 @@ def create_train_op(
     )
     with tf.control_dependencies([update]):
         train_op = tf.identity(total_loss, name='train_op')
+    # TF-Slim adds it, and programs look for it there.
     tf1.add_to_collection(tf1.GraphKeys.TRAIN_OP, train_op)
     return train_op
 
@@ -182,6 +189,7 @@ def train_step(
             'train_step_kwargs has should_trace, but no logdir; expected the folder of the traces.'
         )
     options = metadata = None
+    # A run of its own before the step: whether a step is traced must be known when it starts.
     if tracing is not None and session.run(tracing):
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         metadata = tf1.RunMetadata()
@@ -291,6 +299,8 @@ def train(
                 global_step,
                 number_of_steps,
                 log_every_n_steps,
+                # All workers share `logdir`, and traces are named by the step: two workers would
+                # overwrite them.
                 trace_every_n_steps if is_chief else None,
             )
         replicas = Replicas(optimizers, is_chief)
@@ -306,6 +316,8 @@ def train(
             summary_op=supervisor_argument(summary_op) if logdir else None,
             summary_writer=supervisor_argument(summary_writer) if logdir else None,
             global_step=global_step,
+            # A new one, as in TF-Slim's `train`. The Supervisor's default would be a Saver of the
+            # graph's collection, if it has one.
             saver=saver or tf1.train.Saver(),
             init_fn=init_fn,
         )

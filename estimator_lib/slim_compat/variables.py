@@ -43,6 +43,7 @@ def get_variables_to_restore(
             raise TypeError(f'{name} is {scopes!r}; expected a list or a tuple of scopes.')
 
     def matches(variable: tf.Variable, scopes: Sequence[str]) -> bool:
+        # `match`, as TF-Slim's scopes are beginnings of names, by `tf.get_collection`.
         return any(re.match(scope, variable_name(variable)) for scope in scopes)
 
     included = [''] if include is None else include
@@ -69,6 +70,8 @@ def get_variables(
     if scope is not None and not isinstance(scope, str):
         scope = variable_name(scope)
     if suffix is not None:
+        # The colon ends the name of an op in that of its tensor, so a suffix is the end of the
+        # name.
         scope = f'{scope or ""}.*{suffix if ":" in suffix else suffix + ":"}'
     return tf1.get_collection(collection, scope)
 
@@ -250,6 +253,7 @@ def _assign(
     feeds: Dict[tf.Tensor, np.ndarray] = {}
     for variable, values in pairs:
         values, shape = np.asarray(values), variable.shape
+        # The number of values and not the shape: TF-Slim reshapes them.
         if values.size != shape.num_elements():
             raise ValueError(
                 f'{variable_name(variable)} has the shape {list(shape)}, but its values have '
