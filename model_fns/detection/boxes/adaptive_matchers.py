@@ -13,6 +13,9 @@ from model_fns.layers import forward_pass
 _ROUNDING = 1e-5
 _COST_STEP = 1.0 / 16.0  # square pixels
 # Of the costs of DynamicMatcher: strides from a center; and bounds that keep costs finite.
+# The first is the center of 3 x 3 cells of YOLOX ("multi positives"). The offset and the least
+# overlap are `soft_center_radius` and `EPS` of MMDetection's `DynamicSoftLabelAssigner`. 10^17 is
+# far above all other terms, and sums of it are still far below the largest float32.
 _RADIUS = 1.5
 _PLACE_OFFSET = 3.0
 _MOST_STRIDES = 20.0
@@ -52,8 +55,10 @@ class AtssMatcher(matchers.Matcher):
         assert placement is not None
         inside = placement.inside()
         candidates = self._find_candidates(placement)
+        # A single candidate is its own threshold, as its deviation is 0; rounding must not lose it.
         positive = similarity >= _threshold(similarity, candidates) - _ROUNDING
         positive &= candidates & inside & valid[..., tf.newaxis]
+        # Rounded, so that of two boxes with the same similarity the first wins on every processor.
         rounded = tf.round(similarity / _ROUNDING)
         matches = _most(tf.where(positive, rounded, matchers.NEVER))
         return give_each_row_one(_distances(placement), claiming & valid, matches)
@@ -65,6 +70,8 @@ class AtssMatcher(matchers.Matcher):
         found = []
         for part in tf.split(placement.squared_distances(), sizes, axis=-1, num=count):
             nearest = tf.math.top_k(-part, tf.minimum(self._count, tf.shape(part)[-1])).values
+            # By distance, not by the indices of `top_k`: of equally near anchors it takes those of
+            # lower index, and the candidates of a box between two cells would all lie on one side.
             found.append(part <= -nearest[..., -1:] * (1.0 + _ROUNDING))
         return tf.concat(found, axis=-1)
 
@@ -137,8 +144,10 @@ class DynamicMatcher(matchers.Matcher):
         closeness = tf.where(candidates, -costs, matchers.NEVER)
         most = tf.minimum(self._most, tf.shape(overlaps)[-1])
         total = tf.reduce_sum(tf.math.top_k(overlaps, most).values, axis=-1)
+        # Truncated as `dynamic_ks` of YOLOX and MMDetection.
         last = tf.clip_by_value(tf.cast(total, tf.int32), 1, most) - 1
         nearest = tf.math.top_k(closeness, most).indices
+        # By index, not by comparison with the k-th cost: ties gave a box more than `most` anchors.
         chosen = _mark(nearest, tf.sequence_mask(last + 1, most), tf.shape(closeness))
         matches = _most(tf.where(chosen, closeness, matchers.NEVER))
         return give_each_row_one(_distances(placement), claiming & valid, matches)
@@ -182,6 +191,8 @@ def give_each_row_one(costs: tf.Tensor, claiming: tf.Tensor, matches: tf.Tensor)
 
 def _distances(placement: matchers.Placement) -> tf.Tensor:
     """Compute how far anchors are from boxes, those outside of them most: float32 [B, M, A]."""
+    # Anchors on both sides of a center are equally far, but for their last bits. Rounded, they are
+    # ties, and which one is taken does not depend on the processor.
     costs = tf.round(placement.costs() / _COST_STEP)
     return costs * tf.where(placement.inside(), 1.0, _OUTSIDE)
 

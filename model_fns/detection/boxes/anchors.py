@@ -82,6 +82,7 @@ class AnchorGenerator(abc.ABC):
         levels = [self.level(index, grid, image_size) for index, grid in enumerate(grids)]
         if any(tf.is_tensor(level) for level in levels):
             return tf.cast(tf.concat(levels, axis=0), tf.float32)
+        # Rounded only here: the array and the tensor come from the same float64 numbers.
         return np.concatenate(levels).astype(np.float32)
 
 
@@ -116,9 +117,11 @@ class SsdAnchorGenerator(AnchorGenerator):
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
         """Compute the anchors of one feature map, normalized to the image."""
         sides = _as_floats(image_size)
+        # As published: a base of 1 is the shorter side, so that a ratio of 1 is a square in pixels.
         shorter = _ops(*sides).minimum(*sides)
         base = [part * shorter / side for part, side in zip(self._base_size, sides)]
         if self._strides is None:
+            # Not a power of 2: the 19 cells of 300 pixels are 15.79 apart, as published.
             strides = [1.0 / cells for cells in _as_floats(grid)]
         else:
             strides = [stride / side for stride, side in zip(self._strides[index], sides)]
@@ -153,6 +156,7 @@ class MultiscaleAnchorGenerator(AnchorGenerator):
     ):
         self._levels = list(range(min_level, max_level + 1))
         octave = [2.0 ** (k / scales_per_octave) for k in range(scales_per_octave)]
+        # The scale varies fastest, as published: the channels of the predictors have this order.
         shapes = [(scale, ratio) for ratio in aspect_ratios for scale in octave]
         self._scales, self._ratios = np.array(shapes, np.float64).T
         self._anchor_scale = anchor_scale
@@ -191,7 +195,9 @@ class TorchvisionAnchorGenerator(MultiscaleAnchorGenerator):
 
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
         """Compute the anchors of one pyramid level, normalized or in pixels as configured."""
+        # `int(x * 2 ** (1.0 / 3))` in torchvision's retinanet.py.
         scales = np.floor(self._anchor_scale * 2 ** self._levels[index] * self._scales)
+        # `AnchorGenerator` of torchvision rounds the corners around 0, half to even as NumPy does.
         sizes = 2.0 * np.round(0.5 * _sizes(scales, self._ratios, (1.0, 1.0)))
         strides = _as_floats((image_size[0] // grid[0], image_size[1] // grid[1]))
         boxes = _tile(grid, sizes, strides, (0.0, 0.0))
@@ -219,6 +225,7 @@ class GridAnchorGenerator(AnchorGenerator):
         stride: Tuple[float, float] = (16.0, 16.0),
         offset: Tuple[float, float] = (0.0, 0.0),
     ):
+        # The scale varies fastest, as published: the channels of the predictors have this order.
         shapes = [(scale, ratio) for ratio in aspect_ratios for scale in scales]
         self._scales, self._ratios = np.array(shapes, np.float64).T
         self._base_size = base_size
@@ -232,6 +239,8 @@ class GridAnchorGenerator(AnchorGenerator):
     def level(self, index: int, grid: Size, image_size: Size) -> Array:
         """Compute the anchors of the feature map, in pixels."""
         sizes = _sizes(self._scales, self._ratios, self._base_size)
+        # With an offset of 0, as published, the first center is the corner of the image, not half a
+        # stride inside as in the other generators.
         return _tile(grid, sizes, self._stride, self._offset)
 
 
@@ -300,6 +309,7 @@ def ssd_shapes(
     """
     levels = []
     for index, (scale, following) in enumerate(zip(scales, [*scales[1:], 1.0])):
+        # As in the published `create_ssd_anchors`: 0.1 is a constant, whatever the scales are.
         if index == 0 and reduce_lowest:
             levels.append([(0.1, 1.0), (scale, 2.0), (scale, 0.5)])
             continue
@@ -336,6 +346,7 @@ def build_anchor_generator(section: Section[anchors_pb2.AnchorGenerator]) -> Anc
 def _build_ssd(config: anchors_pb2.SsdAnchorGenerator) -> SsdAnchorGenerator:
     if config.scales:
         scales = list(config.scales)
+    # The published formula divides by `num_layers - 1`.
     elif config.num_layers == 1:
         scales = [config.min_scale]
     else:

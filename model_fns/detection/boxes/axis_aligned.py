@@ -15,6 +15,7 @@ RECORD_KEYS = tuple(f'image/object/bbox/{side}' for side in SIDES)
 IS_ROTATED = False
 
 # Keeps divisions and logarithms finite.
+# The value of the published coders: with another one codes of tiny boxes differ.
 EPSILON = 1e-8
 
 # Coordinates of boxes in a flipped or rotated image: coordinates at these indices, times a sign,
@@ -179,6 +180,7 @@ def pairwise_iou(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """Compute intersection over union, [..., N, P]; 0 for boxes without an intersection."""
     intersection = pairwise_intersection(first, second)
     union = area(first)[..., :, tf.newaxis] + area(second)[..., tf.newaxis, :] - intersection
+    # Two boxes without area have a union of 0: NaN would take part in the maxima of matchers.
     return tf.math.divide_no_nan(intersection, union)
 
 
@@ -223,6 +225,7 @@ def clip_to_window(boxes: tf.Tensor, window: tf.Tensor) -> tf.Tensor:
     """
     low, high = tf.split(window, 2, axis=-1)
     low, high = tf.concat([low, low], -1), tf.concat([high, high], -1)
+    # In this order, as published: where a window is inverted, its lower end wins.
     return tf.maximum(tf.minimum(boxes, high), low)
 
 
@@ -272,6 +275,7 @@ def transform(boxes: tf.Tensor, matrix: tf.Tensor, shift: tf.Tensor) -> tf.Tenso
         matrix: float32 [2, 2]; a point p, (y, x), moves to matrix p + shift.
         shift: float32 [2].
     """
+    # Not in the order of an outline: only the least and the largest of each axis are used.
     corners = tf.reshape(tf.gather(boxes, [0, 1, 0, 3, 2, 1, 2, 3], axis=1), [-1, 4, 2])
     moved = tf.linalg.matvec(matrix, corners) + shift
     return tf.concat([tf.reduce_min(moved, 1), tf.reduce_max(moved, 1)], 1)

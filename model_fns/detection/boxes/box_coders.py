@@ -51,10 +51,13 @@ class FasterRcnnBoxCoder(BoxCoder):
     """
 
     def __init__(self, scales: Tuple[float, float, float, float] = (10.0, 10.0, 5.0, 5.0)):
+        # The default is 1 / 0.1 and 1 / 0.2: the variances of the code of SSD, and the deviations
+        # by which Fast R-CNN normalizes its targets.
         self.scales = scales
 
     def encode(self, boxes: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
         """Encode boxes as scaled center offsets and log size ratios, [..., 4]."""
+        # Published: all four sides get EPSILON here, and none of them in `decode`.
         ya, xa, ha, wa = _positive_sizes(anchors)
         y, x, h, w = _positive_sizes(boxes)
         offsets = [(y - ya) / ha, (x - xa) / wa, tf.math.log(h / ha), tf.math.log(w / wa)]
@@ -118,6 +121,7 @@ class SquareBoxCoder(BoxCoder):
         """Encode boxes as center offsets and a log length ratio, [..., 3]."""
         ya, xa, ha, wa = box_ops.to_center_size(anchors)
         y, x, h, w = box_ops.to_center_size(boxes)
+        # As published, EPSILON is added to the root and not below it, and `decode` adds none.
         anchor_length = tf.sqrt(ha * wa) + EPSILON
         length = tf.sqrt(h * w) + EPSILON
         offsets = [

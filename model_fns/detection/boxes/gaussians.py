@@ -11,6 +11,7 @@ from typing import Callable, NamedTuple
 
 import tensorflow as tf
 
+# The bounds of MMRotate: 1e-7 for sides and for the arguments of roots.
 _LEAST_SIDE = 1e-7
 # Lower bounds under square roots, whose slope is infinite at 0: of sizes, and of distances.
 _LEAST_SIZE = 1e-14
@@ -92,6 +93,8 @@ def closeness(distance: Distance, tau: float, root: bool = False) -> Distance:
     """
 
     def compare(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+        # The two forms are those of `postprocess` in MMRotate; its configs have log1p and a tau of
+        # 1.
         apart = distance(first, second)
         return 1.0 / (tau + (_root(apart, _LEAST_DISTANCE) if root else tf.math.log1p(apart)))
 

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from model_fns.detection.boxes.family import ModelBoxes
 
+# The numbers of the published `Match`, which recorded targets have.
 UNMATCHED = -1
 IGNORED = -2
 
@@ -58,12 +59,14 @@ class Scene:
 
     def anchor_counts(self) -> tf.Tensor:
         """Return the number of anchors of each map: int32 [L]."""
+        # Anchors are ordered by map (see `anchors`), so that counts are enough to tell their maps.
         return tf.reduce_prod(self.grids, axis=1) * tf.constant(self.per_cell, tf.int32)
 
     def strides(self) -> tf.Tensor:
         """Return the stride of the map of each anchor in pixels: float32 [A]."""
         cells = tf.cast(tf.reduce_prod(self.grids, axis=1), tf.float32)
         height, width = self.image_size
+        # The mean of both directions, which differ where cells do not divide the input evenly.
         return tf.repeat(tf.sqrt(height * width / cells), self.anchor_counts())
 
 
@@ -220,8 +223,13 @@ class ArgMaxMatcher(Matcher):
         matches = tf.argmax(similarity, axis=1, output_type=tf.int32)
         if self.threshold is not None:
             best = tf.reduce_max(similarity, axis=1)
+            # The second choice overwrites the first: what is below the lower threshold is below
+            # both.
             matches = tf.where(best < self.threshold, self._between, matches)
             matches = tf.where(best < self._unmatched, self._below, matches)
+        # After the thresholds. As published, a forced match may have any similarity, even 0: a box
+        # that overlaps no anchor takes the first one. Padding must not claim, or it would take
+        # that.
         if self._force:
             matches = force(similarity, claiming, matches)
         # All anchors of an image without groundtruth are negatives, whatever the thresholds.
@@ -246,6 +254,8 @@ class BipartiteMatcher(Matcher):
         """Match each `claiming` row with at most one anchor: int32 [B, A]."""
         del placement
         batch, rows, anchors = tf.unstack(tf.shape(similarity))
+        # The published matcher calls a kernel of `tf.contrib.image`, which TensorFlow 2 does not
+        # have.
         taking_part = tf.logical_and(valid, claiming)
         open_pairs = tf.where(taking_part[..., tf.newaxis], similarity, tf.constant(NEVER))
         matches = tf.fill([batch, anchors], UNMATCHED)
@@ -292,6 +302,7 @@ def force(similarity: tf.Tensor, claiming: tf.Tensor, matches: tf.Tensor) -> tf.
     first_anchor = tf.range(batch)[:, tf.newaxis] * anchors
     places = tf.where(claiming, first_anchor + wanted, -1)
     row_numbers = tf.broadcast_to(tf.range(rows), [batch, rows])
+    # The kernel skips places of -1. An anchor that no row claims gets the largest int32.
     claims = tf.math.unsorted_segment_min(row_numbers, places, batch * anchors)
     claims = tf.reshape(claims, [batch, anchors])
     return tf.where(claims < rows, claims, matches)

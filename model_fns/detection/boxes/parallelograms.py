@@ -25,8 +25,12 @@ _Points = Tuple[tf.Tensor, tf.Tensor]
 
 # Tolerance for a point on an edge, in units of the longest edge. Without it rounding loses points
 # on common edges, or equal corners. A much larger tolerance makes areas grow.
+# Largest errors in float32 against shapely, of 16,600 pairs with nearly equal and tiny boxes:
+# 1.4e-5 with 1e-6, 3e-4 with 1e-5, 3e-3 with 1e-4, and 1.0 without tolerance.
 _SLACK = {tf.float32: 1e-6, tf.float64: 1e-12}
 # Equal boxes have 16 of the 24 points; no other pair has more distinct ones.
+# Boxes that differ by a rotation of 1e-6 have 20 valid points: with room for 16, a quarter of their
+# common area was lost (fe2815d1).
 _POINTS = 24
 # Pairs that are computed at once: each tensor takes a few dozen kilobytes per thousand pairs.
 _BLOCK = 1 << 15
@@ -69,7 +73,9 @@ def pairwise_intersection(first: tf.Tensor, second: tf.Tensor, at_once: bool = F
     Returns:
         [..., N, P], without a gradient.
     """
+    # Sorting and masks make the gradient of the area 0 in whole regions. Losses use `gaussians`.
     first, second = tf.stop_gradient(first), tf.stop_gradient(second)
+    # Of 200,000 pairs of which 2.6 % touch, this leaves 0.016 of 0.30 processor seconds.
     near = _boxes_touch(enclosing_boxes(first), enclosing_boxes(second))
     pairs = tf.where(near)
     rows = tf.broadcast_to(_row_numbers(first)[..., :, tf.newaxis], tf.shape(near))
@@ -138,6 +144,7 @@ def _intersection(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
     """
     slack = _SLACK[first.dtype]
     one, other = _Shape(*tf.unstack(first, axis=1)), _Shape(*tf.unstack(second, axis=1))
+    # Without this shift float32 loses three digits at pixel 20,000.
     origin = 0.5 * (one.y + other.y), 0.5 * (one.x + other.x)
     lengths = [2.0 * length for shape in (one, other) for length in shape.lengths()]
     unit = tf.reduce_max(tf.stack(lengths), axis=0)

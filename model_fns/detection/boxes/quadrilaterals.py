@@ -20,6 +20,7 @@ SIZE = 8  # numbers of a box
 RECORD_KEYS = tuple(f'image/object/rbbox/{name}' for name in ('cy', 'cx', 'h', 'w', 'ang'))
 IS_ROTATED = True
 
+# No convention goes beyond a whole turn, and most angles in degrees do.
 _MOST_ANGLE = 2.0 * math.pi
 
 
@@ -33,6 +34,8 @@ def from_record(numbers: tf.Tensor, height: tf.Tensor, width: tf.Tensor) -> tf.T
     """
     height, width = (tf.cast(side, numbers.dtype) for side in (height, width))
     ones = tf.ones_like(height)
+    # Pixels first: fractions of height and width are different units, in which an angle has no
+    # meaning. The published branch scales h and w by factors of y and x whatever the angle.
     return from_boxes(numbers * tf.stack([height, width, height, width, ones]), height, width)
 
 
@@ -236,6 +239,7 @@ def _points(boxes: tf.Tensor) -> tf.Tensor:
 def _parallelograms(boxes: tf.Tensor) -> tf.Tensor:
     """Compute parallelograms [..., 6]: center, half the edge downwards, half that to the right."""
     corners = [boxes[..., place : place + 2] for place in range(0, SIZE, 2)]
+    # Means of opposite edges: after rounding, corners are those of a parallelogram only nearly.
     center = 0.25 * tf.add_n(corners)
     down = 0.25 * (corners[3] - corners[0] + corners[2] - corners[1])
     along = 0.25 * (corners[1] - corners[0] + corners[2] - corners[3])

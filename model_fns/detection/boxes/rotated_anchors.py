@@ -87,4 +87,5 @@ def build_anchor_generator(section: Section[anchors_pb2.AnchorGenerator]) -> Rot
 
 
 def _wrapped(angles: np.ndarray) -> np.ndarray:
+    # The angles -90 and 90 become one direction: published lists from -90 to 90 have it twice.
     return np.mod(angles + math.pi / 2, math.pi) - math.pi / 2

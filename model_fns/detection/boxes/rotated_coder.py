@@ -67,6 +67,8 @@ class RotatedBoxCoder(BoxCoder):
         scales: Tuple[float, float, float, float, float] = (10.0, 10.0, 5.0, 5.0, 10.0),
         wrap: AngleWrap = AngleWrap.PI,
     ):
+        # The default of the angle is that of the published branch's message. Its two-stage presets
+        # have 5 there, whatever the message says.
         self._scales = scales
         self._wrap = wrap
 
@@ -75,6 +77,8 @@ class RotatedBoxCoder(BoxCoder):
         y, x, height, width, angle = tf.unstack(boxes, axis=-1)
         ya, xa, anchor_height, anchor_width, anchor_angle = tf.unstack(anchors, axis=-1)
         anchor_height, anchor_width = anchor_height + EPSILON, anchor_width + EPSILON
+        # Without wrapping, as in the published branch, a box at 89 degrees is far from an anchor at
+        # -89.
         turn = angle - anchor_angle
         if self._wrap is AngleWrap.PI:
             turn = rotated.wrap(turn)

@@ -27,6 +27,7 @@ def crop(
     """
     points = _grid(boxes, size) / tf.cast(tf.stack(image_size), boxes.dtype)
     # Each sample is a crop of one pixel.
+    # The published branch rotates a copy of the whole map for each box instead.
     points = tf.reshape(points, [-1, 2])
     rows = tf.repeat(images, size * size)
     places = tf.concat([points, points], axis=-1)

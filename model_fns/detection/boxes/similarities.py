@@ -73,6 +73,8 @@ def within_angle(similarity: Similarity, most: float) -> Similarity:
     def compare(
         groundtruth: tf.Tensor, anchors: tf.Tensor, scores: Optional[tf.Tensor] = None
     ) -> tf.Tensor:
+        # The published branch gives such pairs an IoU of -1, and so ignores their anchors in
+        # training.
         first, second = groundtruth[..., :, tf.newaxis, 4], anchors[..., tf.newaxis, :, 4]
         near = tf.abs(rotated.wrap(first - second)) <= most
         return tf.where(near, similarity(groundtruth, anchors, scores), tf.zeros([]))

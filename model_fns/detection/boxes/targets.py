@@ -159,10 +159,13 @@ class TargetAssigner:
         groundtruth = groundtruth.trimmed()
         classes = _with_background_column(groundtruth.classes, len(background))
         boxes = groundtruth.boxes[..., : self._family.SIZE]
+        # Published: the score of a box is 1 minus its background column, which is 0 in groundtruth.
+        # Only `thresholded_iou` reads scores.
         similarity = self._similarity(boxes, anchors, 1.0 - classes[..., 0])
         placement = None
         if scene is not None:
             placement = matchers.Placement(scene, boxes, classes, anchors, self._family)
+        # A box of weight 0 forces no match. It may get anchors by overlap, which then have no loss.
         matches = self._matcher.match(
             similarity, groundtruth.valid, groundtruth.weights > 0, placement
         )
