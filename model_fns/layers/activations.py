@@ -26,6 +26,7 @@ def hard_sigmoid(inputs: tf.Tensor) -> tf.Tensor:
     Returns:
         A tensor of the shape of `inputs`.
     """
+    # TF-Slim's mobilenet_v3 has 0.16667 in its gates, and 1 / 6 in hard swish.
     return tf.nn.relu6(inputs + 3.0) * 0.16667
 
 
@@ -35,6 +36,7 @@ def gelu(inputs: tf.Tensor) -> tf.Tensor:
     Returns:
         A tensor of the shape of `inputs`.
     """
+    # timm's ConvNeXt has the exact form, not that with tanh.
     return tf.nn.gelu(inputs, approximate=False)
 
 

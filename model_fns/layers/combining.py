@@ -84,6 +84,7 @@ def resize(features: tf.Tensor, height: Side, width: Side, method: str = 'biline
     Returns:
         The type of the features, but float32 where integers are resized bilinearly.
     """
+    # As `resize_bilinear` of DeepLab and the mask head of the Object Detection API.
     resized = image_ops.resize(features, height, width, method, align_corners=True)
     return tf.cast(resized, features.dtype) if features.dtype.is_floating else resized
 
@@ -132,6 +133,7 @@ def dropout(
         shape = tf.shape(inputs)
         if whole_examples:
             shape = tf.concat([shape[:1], tf.ones([inputs.shape.rank - 1], tf.int32)], 0)
+        # Stateless: a resumed or repeated step drops the same values, which replays rely on.
         uniform = tf.random.stateless_uniform(shape, forward_pass.step_seed(scope))
         return tf.where(uniform < keep_prob, inputs * (1.0 / keep_prob), tf.zeros_like(inputs))
 

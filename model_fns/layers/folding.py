@@ -63,6 +63,8 @@ def folded(
     if not (style.is_training and norm.train):
         bias = kept.beta - kept.mean * slow
         return _biased(outputs, bias if biases is None else bias + biases * slow)
+    # With this second product and the ranges, a step took 2.3 to 3 times as long (MobileNet V1 0.25
+    # at 96 pixels).
     raw = compute(inputs, weights)
     if biases is not None:
         raw = tf.nn.bias_add(raw, biases)

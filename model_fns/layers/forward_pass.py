@@ -170,6 +170,7 @@ def fixed_seed(name: str) -> Tuple[int, int]:
     """Return the seed of a draw that does not depend on the step: (seed, hash of the name)."""
     one_pass = current()
     seed = tf1.get_default_graph().seed or 0 if one_pass is None else one_pass.store.seed
+    # Not `hash`, which differs between processes. 31 bits, as seeds may be int32.
     return int(seed), zlib.crc32(name.encode()) & 0x7FFFFFFF
 
 
@@ -186,6 +187,7 @@ def step_seed(name: str) -> tf.Tensor:
     name = _numbered(f'{scope}/{name}' if scope else name)
     replica = graph_state.index_in_step()
     seed, name_hash = fixed_seed(f'replica_{replica}/{name}' if replica else name)
+    # The shift keeps seeds below 2^20 out of the bits of names.
     first = tf.constant(seed ^ (name_hash << 20), tf.int64)
     number = graph_state.micro_batch()
     if number is not None and current() is None:

@@ -45,6 +45,7 @@ def batch_norm(
                 outputs, *moved = fused.y, fused.batch_mean, fused.batch_variance
             moved = tuple(zip((mean, variance), moved))
             if settings.inplace_update:
+                # `updates_collections=None` of TF-Slim: outputs wait for the updates.
                 updates = [moving.assign(value, read_value=False) for moving, value in moved]
                 with tf.control_dependencies(updates):
                     outputs = tf.identity(outputs)
@@ -93,6 +94,7 @@ class NormVariables(NamedTuple):
 
 def norm_variables(channels: int, settings: BatchNorm) -> NormVariables:
     """Return the variables of batch norm, in the current variable scope."""
+    # The names are those of TF-Slim, which published checkpoints have.
     shape = [channels]
     return NormVariables(
         variable('gamma', shape, ONES) if settings.scale else tf.ones(shape),
@@ -109,6 +111,8 @@ def _normalize_channels(
 
     @tf.custom_gradient
     def normalize(values: tf.Tensor, scale: tf.Tensor, offset: tf.Tensor) -> Any:
+        # Two passes: the mean of squares minus the squared mean loses digits where the mean is
+        # large.
         centered = values - tf.reduce_mean(values, -1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centered), -1, keepdims=True)
         factor = tf.math.rsqrt(variance + epsilon)
@@ -139,6 +143,7 @@ def _synchronized(
     settings: BatchNorm,
 ) -> Tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Return outputs and the new moving statistics, by the batches of all replicas."""
+    # Read once: a second read could come after the update.
     old = tf.convert_to_tensor(mean), tf.convert_to_tensor(variance)
     moments = statistics.batch_moments(image, True, old[0])
     factor = tf.math.rsqrt(moments.variance + settings.epsilon) * gamma

@@ -25,10 +25,12 @@ from protos import graph_rewriter_pb2
 tf1 = tf.compat.v1
 
 # The last part of the names of ranges.
+# Those of `contrib.quantize` of TensorFlow 1.15, which published checkpoints have.
 WEIGHTS = 'weights_quant'
 OUTPUTS = 'act_quant'
 BEFORE_SUM = 'conv_quant'
 SUM = 'post_activation_bypass_quant'
+# After the op, which was `Add` before TensorFlow 1.15.
 PLAIN_SUM = 'activation_AddV2_quant'
 PRODUCT = 'activation_Mul_quant'
 GATED = f'mul/{PRODUCT}'
@@ -39,6 +41,7 @@ _BITS = 8
 _ENDLESS = 1e30  # beyond all values, and finite in units of a range's steps
 _DECAY = 0.999  # of the averages of ranges
 # What ranges hold before their first step, which overwrites it.
+# `contrib.quantize` has 6 too: the upper end of a ReLU6.
 _BOUND = 6.0
 
 
@@ -151,6 +154,8 @@ def quantize_weights(
     values = tf.convert_to_tensor(values)
     low, high = _ends(scope, -_BOUND)
     if not is_training:
+        # Narrow: without the lowest of 256 values, products of int8 may be added in pairs in 16
+        # bits (Jacob et al. 2018, section 3 and appendix B).
         return _rounded(values, low, high, None, narrow=True)
     ends = [tf.stop_gradient(end) for end in _value_range(values, settings, narrow=True)]
     with tf.control_dependencies(
@@ -175,15 +180,20 @@ def quantize_outputs(
         scope: name of the range.
         at_least_0: whether no value is below 0, as after a ReLU.
     """
+    # As published: only ranges of that name start at 0.
     low, high = _ends(scope, 0.0 if scope.endswith(OUTPUTS) else -_BOUND)
     if not is_training:
         return _rounded(values, low, high, None)
     current = tf.stack(_value_range(values, settings, False, at_least_0))
+    # `assign_moving_average` of TensorFlow 1 corrects for the start at 0 by these two float32
+    # scalars, and repeats the scope in their names.
     names = [f'{scope}/{scope}/{end}' for end in ('min', 'max')]
     biased = [_scalar(f'{name}/biased', 0.0) for name in names]
     counts = [_scalar(f'{name}/local_step', 0.0) for name in names]
     # Both ends at once: these are many small ops.
     old, steps = tf.stack(biased), tf.stack(counts)
+    # Ranges move from the first step, before rounding begins, as published: with a delay they are
+    # averages of many steps when it begins.
     change = (old - current) * (1.0 - _DECAY)
     # A step whose values are not finite is left out of the average, which would stay infinite.
     is_finite = tf.math.is_finite(change)
@@ -213,6 +223,7 @@ def _value_range(
         # Ratio of the lower end to the upper: a full range has one more value below 0.
         ratio = -1.0 if narrow else -(2**_BITS - 2) / 2**_BITS
         low, high = tf.minimum(low, high / ratio), tf.maximum(high, low * ratio)
+    # 0 has to be exact, because padding adds zeros (Jacob et al. 2018, section 2.1).
     return tf.minimum(low, 0.0), tf.maximum(high, 0.0)
 
 

@@ -50,6 +50,7 @@ def batch_moments(values: tf.Tensor, synchronized: bool, shift: tf.Tensor) -> Mo
     # One tensor, so that there is one message.
     distance, square, count = tf.split(graph_state.sum_over_replicas(sums), [channels, channels, 1])
     distance, square = distance / count, square / count
+    # A difference of nearly equal numbers may be negative, and its root NaN.
     variance = tf.maximum(square - tf.square(distance), 0.0)
     unbiased = tf.stop_gradient(variance * (count / tf.maximum(count - 1.0, 1.0)))
     return Moments(shift + distance, variance, unbiased)
@@ -70,6 +71,7 @@ def _moments(values: tf.Tensor) -> Any:
     channels = values.shape[-1]
     count = _count(values)
     # The kernel of batch norm finds both in fewer passes over memory than reductions.
+    # Its mean and variance have no gradient of their own: it is written out below.
     outputs = tf.raw_ops.FusedBatchNormV3(
         x=_image(values),
         scale=tf.ones([channels]),

@@ -33,6 +33,7 @@ class BatchNorm:
             strategy together; else of a replica's own.
     """
 
+    # Defaults of TF-Slim's `batch_norm`, and of `Hyperparams.batch_norm` of the published API.
     decay: float = 0.999
     epsilon: float = 0.001
     center: bool = True
@@ -69,7 +70,11 @@ class LayerStyle:
     depthwise_initializer: Optional[Initializer] = None
     pointwise_initializer: Optional[Initializer] = None
     regularizer: Optional[Regularizer] = None
+    # Depthwise weights are so few that they need little or no decay (Howard et al. 2017,
+    # MobileNets, section 3.2).
     regularize_depthwise: bool = False
+    # Keras models of the Object Detection API have no L2 loss of these weights, and their own
+    # initial values.
     regularize_pointwise: bool = True
     bias_regularizer: Optional[Regularizer] = None
     activation: Optional[Activation] = tf.nn.relu

@@ -150,6 +150,7 @@ def separable_conv2d(
         [num_outputs],
     )
     with tf1.variable_scope(scope):
+        # TensorFlow 1.15 named the ranges of the depthwise half after its op, `separable_conv2d`.
         between = style.linear().ranges_below('separable_conv2d')
         filtered = _layer(inputs, depthwise, between, use_bias=False)
         return _layer(filtered, pointwise, style, use_bias, bias_initializer, norm_scope)
@@ -190,6 +191,7 @@ def conv2d_transpose(
         shape = [batch, stride * height, stride * width, num_outputs]
         outputs = tf.nn.conv2d_transpose(values, weights, shape, stride, 'SAME')
         sides = [None if side is None else stride * side for side in values.shape[1:3]]
+        # The op takes its shape as a tensor, and so loses the static sides.
         outputs.set_shape([values.shape[0], *sides, num_outputs])
         return outputs
 
@@ -199,6 +201,7 @@ def conv2d_transpose(
         style.initializer,
         style.regularizer,
         compute,
+        # These weights are [height, width, outputs, inputs]: the outputs are not the last axis.
         [num_outputs, 1],
     )
     with tf1.variable_scope(scope):
@@ -239,6 +242,7 @@ def _layer(
     weights = _weights(product, style)
     outputs = None if folds else product.compute(style.cast(inputs), style.cast(weights))
     if use_bias is None:
+        # Convolutions of EfficientDet have biases before batch norm (`force_use_bias`).
         use_bias = style.force_bias or style.batch_norm is None
     biases = None
     if use_bias:
@@ -305,6 +309,8 @@ def _depthwise(
         style.depthwise_initializer or style.initializer,
         style.regularizer if style.regularize_depthwise else None,
         compute,
+        # The outputs are ordered by channel, then by multiplier, as the last two axes of the
+        # weights.
         [inputs.shape[-1], depth_multiplier],
     )
 
@@ -325,6 +331,7 @@ def _convolve(
         inputs, padding = tf.pad(inputs, padding), 'VALID'
     if is_training and kernel == stride == (1, 1) and has_faster_products():
         return pointwise_conv2d(inputs, weights)
+    # A kernel of one tap has no distance between taps.
     if rate == (1, 1) or kernel == (1, 1):
         return tf.nn.conv2d(inputs, weights, stride, padding)
     return _atrous_convolve(inputs, tf.convert_to_tensor(weights), rate, padding)
@@ -394,6 +401,7 @@ def _padding(
         raise ValueError(f'An atrous convolution has stride 1; got stride {stride}, rate {rate}.')
     if padding != 'FIXED' or stride == (1, 1):
         return 'SAME' if padding == 'FIXED' else padding  # At stride 1 these two are the same.
+    # `conv2d_same` of TF-Slim's resnet_utils: the extra row of an even kernel is at the end.
     return [[0, 0]] + [[(size - 1) // 2, size // 2] for size in kernel] + [[0, 0]]
 
 

@@ -41,6 +41,7 @@ class Initializer:
         width = self._width(shape)
         if self.kind == 'constant':
             return tf.constant(self.scale, tf.float32, list(shape))
+        # Not `tf.random.stateless_*`, whose algorithm depends on the device.
         draw = {
             'truncated_normal': tf.raw_ops.StatelessTruncatedNormal,
             'normal': tf.raw_ops.StatelessRandomNormal,
@@ -58,6 +59,7 @@ class Initializer:
         fan_in = receptive * (shape[-2] if len(shape) > 1 else shape[-1])
         fan_out = receptive * shape[-1]
         n = {'in': fan_in, 'out': fan_out, 'avg': (fan_in + fan_out) / 2.0}[self.fan]
+        # `variance_scaling_initializer` of TF-Slim rounds 1 / 0.8796^2 = 1.2924 to 1.3.
         factor = {'truncated_normal': 1.3, 'normal': 1.0, 'uniform': 3.0}[self.kind]
         return math.sqrt(factor * self.scale / max(1.0, n))
 
@@ -68,6 +70,7 @@ ONES = Initializer('constant', 1.0, fan=None)
 
 
 # What cutting the tails off beyond two standard deviations leaves of a standard deviation of 1.
+# The constant of Keras: `scipy.stats.truncnorm.std(a=-2, b=2)`.
 TRUNCATED_STDDEV = 0.87962566103423978
 
 
@@ -125,6 +128,8 @@ def variable(
     full_name = f'{scope}/{name}' if scope else name
     one_pass = forward_pass.current()
     if one_pass is None:
+        # The seeded name has its slash at the root too. Both branches draw by it, and so start
+        # equal.
         created = _graph_variable(name, f'{scope}/{name}', shape, initializer, trainable)
     else:
         seed = forward_pass.fixed_seed(f'{scope}/{name}')
@@ -186,6 +191,8 @@ def _sliced_initializer(
 
     def create(shape: Sequence[int], dtype: tf.DType = tf.float32, partition_info=None):
         del dtype
+        # A partitioned variable asks for each part: slices of one draw make it equal to a whole
+        # one.
         if partition_info is None:
             return initializer(shape, seed)
         value = initializer(partition_info.full_shape, seed)

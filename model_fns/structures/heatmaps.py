@@ -97,6 +97,7 @@ def largest_gaussians(
         distances = tf.cast(tf.range(side), tf.float32) - places
         return tf.exp(-tf.square(distances) / (2.0 * tf.square(sigmas)))
 
+    # The exponential of a sum is a product: height + width exponentials for each center suffice.
     columns = falloff(x, width) * weights
     values = falloff(y, height)[:, :, tf.newaxis] * columns[:, tf.newaxis, :]
     # A map without a Gaussian holds the lowest number that there is.
@@ -115,6 +116,7 @@ def local_maxima(maps: tf.Tensor, window: int, tolerance: float = 0.0) -> tf.Ten
     Returns:
         bool [B, H, W, C].
     """
+    # Padding of a max pool never wins, so that maxima at the border need no further rule.
     return maps >= tf.nn.max_pool2d(maps, window, 1, 'SAME') - tolerance
 
 
@@ -132,6 +134,7 @@ def find_peaks(heatmap: tf.Tensor, threshold: float, window: int) -> tf.Tensor:
         bool [B, H, W].
     """
     heat = heatmap[..., tf.newaxis]
+    # The maximum alone would keep all pixels of a plateau: sigmoids that saturate at 1 have many.
     is_highest = local_maxima(heat, window) & (heat >= threshold)
     height, width = tf.shape(heatmap)[1], tf.shape(heatmap)[2]
     order = tf.cast(tf.reshape(tf.range(1, height * width + 1), [height, width, 1]), tf.float32)

@@ -23,10 +23,12 @@ _KIND_AT = 25
 _HEADER_END = 29
 _GRAY, _GRAY_ALPHA = 0, 4
 # Pillow's modes of what is gray, and words for the others.
+# A gray PNG of 16 bits has the mode I or I;16, by the release of Pillow.
 _GRAY_MODES = ('1', 'L', 'LA', 'I', 'I;16', 'I;16B')
 _WORDS = {'P': 'a palette', 'RGB': 'colors', 'RGBA': 'colors and alpha'}
 
 # By the bits of a pixel: what the decoder multiplies an id by to fill 16 bits.
+# The division is exact for the depths of PNG: 1, 2, 4, 8 and 16.
 _FILLED = np.array([65535 // (2**bits - 1) if bits else 1 for bits in range(17)], np.int32)
 
 
@@ -59,6 +61,7 @@ def read(encoded: bytes) -> np.ndarray:
     """
     image = _open(encoded)
     bits = encoded[_DEPTH_AT]
+    # Of 16 bits with alpha Pillow only keeps the upper 8, so that ids would be lost.
     if image.mode not in (*_GRAY_MODES, 'P') or (image.mode == 'LA' and bits == 16):
         raise ColorError(
             f'a PNG of {_WORDS.get(image.mode, image.mode)}, {bits} bits; expected a gray one or '
@@ -119,6 +122,8 @@ def decode(encoded: tf.Tensor, name: str) -> tf.Tensor:
         int32 [height, width]. Running it fails with `tf.errors.InvalidArgumentError` where the file
         is corrupt, no PNG, or one of colors or of a palette: what would be decoded are no ids.
     """
+    # The graph reads the header, because `decode_png` turns palettes and colors into gray without
+    # an error.
     filler = bytes(_HEADER_END)  # for a file that ends before
     start = tf.strings.join([tf.strings.substr(encoded, 0, _HEADER_END), filler])
     header = tf.io.decode_raw(start, tf.uint8)

@@ -9,6 +9,7 @@ from typing import Tuple
 
 import numpy as np
 
+# `np.bincount` makes int64 of its input: 32 MiB of a block.
 _BLOCK_PIXELS = 1 << 22
 
 

@@ -111,6 +111,8 @@ def crop_or_pad(image: tf.Tensor, height: int, width: int) -> tf.Tensor:
     Returns:
         [..., height, width, channels] of the same type.
     """
+    # Toward 0, as `tf.image.resize_with_crop_or_pad`. Floored, an odd padding would have its larger
+    # half at the top.
     start = tf.truncatediv(tf.shape(image)[-3:-1] - [height, width], 2)
     return window(image, start, height, width)
 

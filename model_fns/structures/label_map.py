@@ -167,6 +167,7 @@ class LabelMap:
             errors.DataError: it does not parse (the message has line and column), or is not a valid
                 label map.
         """
+        # Editors of Windows write it. The parser of protobuf refuses it.
         text = text.lstrip(_BYTE_ORDER_MARK)
         path = os.fspath(path)
         items = _items_of_lines(text) or _items_of_message(text, path)
@@ -188,6 +189,7 @@ class LabelMap:
     def text(self) -> str:
         """Return the label map as text that `parse` reads."""
         message = label_map_pb2.StringIntLabelMap(item=[_item_to_proto(i) for i in self.items])
+        # Without `as_utf8` letters beyond ASCII become octal escapes, which people cannot read.
         return text_format.MessageToString(message, as_utf8=True)
 
     def merged(self, other: LabelMap) -> LabelMap:
@@ -323,6 +325,7 @@ class LabelMap:
                     f'display_name {label!r}, so it cannot be looked up; use names.'
                 )
             ids[label] = item.id
+        # Without these, records whose texts are display names lost all boxes in silence (110e3352).
         others = collections.Counter(item.label(not use_display_name) for item in self.items)
         for item in self.items:
             other = item.label(not use_display_name)

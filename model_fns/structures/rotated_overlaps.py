@@ -40,6 +40,7 @@ def corners(boxes: np.ndarray) -> np.ndarray:
 
 def areas(polygons: np.ndarray) -> np.ndarray:
     """Return areas [n] of convex polygons [n, k, 2], by the shoelace formula."""
+    # The products of large coordinates would lose digits when they are subtracted.
     relative = polygons - polygons[:, :1]
     following = np.roll(relative, -1, axis=1)
     return np.abs(np.sum(rotated_rectangles.cross(relative, following), axis=1)) / 2
@@ -47,6 +48,7 @@ def areas(polygons: np.ndarray) -> np.ndarray:
 
 def intersections(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the areas [n, m] of the intersections of convex outlines [n, 4, 2] and [m, 4, 2]."""
+    # Clipping is the costly part, and in most images few pairs have bounds that touch.
     low = np.maximum(first.min(1)[:, np.newaxis], second.min(1))
     high = np.minimum(first.max(1)[:, np.newaxis], second.max(1))
     rows, columns = np.nonzero(np.all(low <= high, axis=-1))
@@ -69,6 +71,7 @@ def clipped_areas(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Return the areas [n] of the intersections of convex outlines [n, 4, 2], row by row."""
     if not len(first):
         return np.zeros(0)
+    # So that rounding does not depend on where in the image a pair is.
     middle = (first.mean(1) + second.mean(1))[:, np.newaxis] / 2
     first, second = first - middle, second - middle
     limits = np.minimum(areas(first), areas(second))

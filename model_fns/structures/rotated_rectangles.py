@@ -69,6 +69,7 @@ def smallest_around(points: np.ndarray) -> np.ndarray:
     Returns:
         The box [5], in its long edge form. Points on a line give a box without height.
     """
+    # As `cv2.minAreaRect` computes; OpenCV is only needed for videos.
     hull = convex_hull(points)
     edges = np.roll(hull, -1, axis=0) - hull
     lengths = np.hypot(edges[:, 0], edges[:, 1])
@@ -94,6 +95,7 @@ def convex_hull(points: np.ndarray) -> np.ndarray:
     def chain(ordered: np.ndarray) -> list:
         kept: list = []
         for point in ordered:
+            # With equality: a point on an edge is no corner, and its edge would be searched twice.
             while len(kept) > 1 and cross(kept[-1] - kept[-2], point - kept[-2]) <= 0:
                 kept.pop()
             kept.append(point)

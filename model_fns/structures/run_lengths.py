@@ -72,6 +72,8 @@ def parse_counts(text: bytes) -> List[int]:
             continue
         if bits & 16:
             value -= 1 << shift
+        # `if(m>2)` in `rleFrString`: the third number is not a difference, though it has one two
+        # before.
         counts.append(value + (counts[-2] if len(counts) > 2 else 0))
         value = shift = 0
     return counts

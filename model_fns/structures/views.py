@@ -50,6 +50,7 @@ class Views(NamedTuple):
             return images
         if widths is None:
             return tf.concat([images, tf.reverse(images, [2])], 0)
+        # A plain reversal would move the padding to the left, but the content begins there.
         mirrored = tf.reverse_sequence(images, widths, seq_axis=2, batch_axis=0)
         return tf.concat([images, mirrored], 0)
 
@@ -67,6 +68,7 @@ def from_config(config: eval_pb2.EvalConfig) -> Optional[Views]:
     asked = config.test_time_augmentation
     # A prediction does not check the parts of evaluations.
     message_checks.check_message(ConfigRules(), Section(asked, WHERE))
+    # The number that was written: as float32, 0.7 is 0.699999988, which could round a side down.
     scales = tuple(map(schema.decimal_number, asked.scales)) or (1.0,)
     views = Views(scales, asked.flip_horizontally)
     return views if views.scaled or views.total > 1 else None
