@@ -62,11 +62,14 @@ def receive(spec: BatchSpec, features: Any, labels: Any, mode: str) -> Batch:
         part.require_ranks(tensors)
     for part, tensors in pairs:
         part.require_types(tensors)
+    # Features come first, so of a label that disagrees with the image's batch it is the label that
+    # is named.
     sizes: Dict[str, Tuple[int, str]] = {}
     for part, tensors in pairs:
         part.require_sizes(tensors, sizes)
     inputs = received[FEATURES]
     if SOURCE_ID not in inputs:
+        # Messages about losses name the images of a step, so the graph always has ids.
         inputs[SOURCE_ID] = tf.fill(tf.shape(inputs[IMAGE])[:1], '')
     return Batch(inputs, received[LABELS], state)
 
@@ -78,6 +81,8 @@ class _Batch(Dict[str, tf.Tensor]):
         super().__init__(tensors)
         self._kind = kind
 
+    # A task that reads a tensor which the program left out gets a sentence, not a KeyError from
+    # inside its network.
     def __missing__(self, name: str) -> tf.Tensor:
         raise errors.DataError(
             f'the {self._kind} of the input_fn have no {name!r}{errors.did_you_mean(name, self)}'
@@ -145,6 +150,8 @@ class _Part(NamedTuple):
             errors.DataError: a tensor has another number.
         """
         for tensor, value in self._present(tensors):
+            # Results of tf.numpy_function and tf.py_function have no static rank; only the run can
+            # tell.
             if value.shape.rank not in (None, len(tensor.shape)):
                 raise self._error(tensor, _form(value))
 

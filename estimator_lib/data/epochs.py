@@ -25,6 +25,7 @@ def count_examples(reader: input_reader_pb2.InputReader) -> int:
             'train_input_reader.num_examples is not set, and epochs need it: '
             f'{reason}; expected the number, or durations in steps, examples or percent.'
         )
+    # The batch size is only compared with examples_per_batch, which `_why_unknown` has refused.
     sources, _ = record_sources.create_sources(reader, tf_estimator.ModeKeys.TRAIN, 1)
     count = _sampled(reader, records.count_records(sources[0].files))
     if not count:
@@ -60,4 +61,5 @@ def _why_unknown(reader: input_reader_pb2.InputReader) -> str:
 def _sampled(reader: input_reader_pb2.InputReader, count: int) -> int:
     """Return the number of examples that `sample_1_of_n_examples` leaves."""
     every = max(1, reader.sample_1_of_n_examples)
+    # `Dataset.shard(n, 0)` keeps the elements 0, n, 2n and so on: a rest is one example more.
     return (count + every - 1) // every

@@ -53,6 +53,7 @@ def leave_out(task: Task, sources: Sequence[Source], names: Sequence[str]) -> Tu
 
 def _find_places(sources: Sequence[Source], name: str) -> Iterator[Tuple[int, int]]:
     """Yield (source index, record id) of a record named `file:index`."""
+    # At the last colon: paths have colons too, as in `gs://`.
     path, _, index = name.rpartition(':')
     if not path or not index.isdigit():
         return
@@ -100,6 +101,7 @@ def _list_source_ids(task: Task, source: Source) -> Iterator[Tuple[int, str]]:
         records = files.flat_map(
             unconverted(lambda *file: record_streams.read_file(source, file, True))
         )
+        # A record that does not decode has no id. The run itself reports or skips it.
         ids = records.map(unconverted(read_id)).ignore_errors()
         for record_id, source_id in record_streams.elements(ids):
             yield int(record_id), source_id.decode('utf-8', 'replace')

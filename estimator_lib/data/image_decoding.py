@@ -12,12 +12,17 @@ from PIL import Image
 from estimator_lib.task_interfaces.image_format import ImageFormat
 
 # First bytes of the supported formats.
+# `GIF8` begins both versions, GIF87a and GIF89a.
 SIGNATURES = {'JPEG': b'\xff\xd8', 'PNG': b'\x89PNG\r\n\x1a\n', 'GIF': b'GIF8', 'BMP': b'BM'}
 
 # Offset of the width and height in the header of each format but JPEG, and the factors of their
 # bytes.
+# PNG: the IHDR chunk follows the signature, its length and its type (8 + 4 + 4 bytes). GIF: the
+# logical screen follows `GIF89a`. BMP: the width follows the file header (14) and the size of the
+# second header (4).
 _HIGH_FIRST, _LOW_FIRST = (1 << 24, 1 << 16, 1 << 8, 1), (1, 1 << 8, 1 << 16, 1 << 24)
 _SIDES = {'PNG': (16, _HIGH_FIRST), 'GIF': (6, _LOW_FIRST[:2]), 'BMP': (18, _LOW_FIRST)}
+# Up to the end of a BMP's height (18 + 2 * 4), the farthest of these fields.
 _HEADER_BYTES = 26
 _PNG_DEPTH_AT = 24  # in a PNG file, see ISO/IEC 15948, 11.2.2
 
@@ -45,6 +50,7 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
         raise ValueError(f'channels must be 1 or 3, got {channels}.')
     # TensorFlow 2.16 and later decode other formats too: WebP, JPEG XL. Two bytes tell them apart.
     start = tf.strings.substr(encoded, 0, 2)
+    # The empty text is among them so that an empty image keeps TensorFlow's message about it.
     starts = [b'', *(signature[:2] for signature in SIGNATURES.values())]
     encoded = tf.where(tf.reduce_any(tf.equal(start, starts)), encoded, 'unknown')
     # TensorFlow's common kernel misreads BMP files with a palette, and does not change the number
@@ -53,6 +59,7 @@ def decode_image(encoded: tf.Tensor, channels: int = 3) -> tf.Tensor:
     image = tf.cond(
         is_bmp,
         lambda: _decode_bmp(encoded, channels),
+        # With `expand_animations` as by default, a GIF would have four dimensions.
         lambda: tf.io.decode_image(encoded, channels=channels, expand_animations=False),
     )
     image.set_shape([None, None, channels])
@@ -97,6 +104,7 @@ def _decode_bits(encoded: tf.Tensor, channels: int, bits: int) -> tf.Tensor:
     def decode_deep() -> tf.Tensor:
         values = tf.io.decode_png(encoded, channels=channels, dtype=tf.uint16)
         scaled = tf.cast(values, tf.float32) * np.float32(255.0 / (2**bits - 1))
+        # A PNG of 16 bits can hold values above 2^bits - 1: they are white.
         return tf.minimum(scaled, 255.0)
 
     image = tf.cond(
@@ -122,6 +130,8 @@ def limit_pixels(
         `encoded`, which is safe to decode. Running it raises `tf.errors.InvalidArgumentError` where
         the image has more pixels.
     """
+    # A JPEG has its sides in a frame header behind segments of any length, so no fixed offset.
+    # int64, since 65,535 x 65,535 pixels are more than int32 holds.
     is_jpeg = tf.equal(tf.strings.substr(encoded, 0, 2), SIGNATURES['JPEG'])
     pixels = tf.cond(
         is_jpeg,
@@ -140,6 +150,7 @@ def limit_pixels(
 def _announced_pixels(encoded: tf.Tensor) -> tf.Tensor:
     """Return height x width (int64 scalar) by the header of a PNG, GIF or BMP; else 0."""
     # A row for each side of each kind; kind 0 has sides of 0.
+    # A table in place of conditionals, each of which is two functions in the graph of decoding.
     factors = np.zeros([1 + len(_SIDES), 2, _HEADER_BYTES], np.int64)
     kinds = np.zeros([256], np.int32)  # by the first byte of a file
     for kind, (name, (start, counts)) in enumerate(_SIDES.items(), 1):
@@ -156,6 +167,7 @@ def _announced_pixels(encoded: tf.Tensor) -> tf.Tensor:
 
 
 def _decode_bmp(encoded: tf.Tensor, channels: int) -> tf.Tensor:
+    # By default it returns the channels of the file: 1 (a palette), 3, or 4 with transparency.
     pixels = tf.io.decode_bmp(encoded)
     image = tf.cond(
         tf.equal(tf.shape(pixels)[2], 1),
@@ -168,6 +180,8 @@ def _decode_bmp(encoded: tf.Tensor, channels: int) -> tf.Tensor:
 
 def _bmp_palette(encoded: tf.Tensor) -> tf.Tensor:
     """Return the colors of a BMP file of 8 bits a pixel: uint8 [256, 3], in order of index."""
+    # The palette follows both headers; the second one begins with its own size. Each entry is blue,
+    # green, red and a reserved byte.
     file_header_size = 14
     header_size = tf.io.decode_raw(tf.strings.substr(encoded, file_header_size, 4), tf.int32)[0]
     colors = tf.strings.substr(encoded, file_header_size + header_size, 256 * 4)
@@ -189,6 +203,7 @@ def decoding_problem(encoded: bytes) -> str:
     if name is None:
         return f'is not a JPEG, PNG, GIF or BMP: it starts with {encoded[:8]!r}'
     try:
+        # Only the decoder of this format: others of Pillow may accept what TensorFlow has refused.
         Image.open(io.BytesIO(encoded), formats=[name]).load()
     except Exception as error:  # PIL raises many kinds of errors for corrupt bytes
         if 'truncated' in str(error).lower():

@@ -103,6 +103,7 @@ class RecordInput:
         # After an example that fails, the dataset continues as far as it prefetches.
         most = max(reading.num_prefetch_batches, 8) + 2
         self._recent: Deque[np.ndarray] = collections.deque(maxlen=most)
+        # Threads of tf.data append to `_recent` while `failure` reads it.
         self._lock = threading.Lock()
         self._cache: Optional[example_cache.ExampleCache] = None
 
@@ -276,6 +277,8 @@ class RecordInput:
         return None if problem is None else corrupt_records.data_error(problem)
 
     def _tensors(self, reading: Reading, names: Sequence[str], own: int) -> Tuple[Any, Any]:
+        # The slash takes the scope by its exact name. Without it a second call would get a suffix,
+        # and `Reading.caused` would not find the scope in the error of a session.
         with tf1.name_scope(f'{reading.scope}/'):
             if reading.mode == ModeKeys.TRAIN:
                 starts = reader_state.create_position_variables(names, own, reading.num_sources)
@@ -304,6 +307,7 @@ class RecordInput:
                 return example_cache.MemoryStore(plan.max_bytes)
             digest = example_cache.digest_of_decoding(graph_def)
             index, count = reading.order.shard
+            # A file for each shard, because one process writes a file and others can only read it.
             name = f'{reading.scope}-{digest[:8]}-{index}-of-{count}'
             records = zlib.crc32(reading.fingerprints.tobytes())
             return example_cache.open_file(plan, folder, name, f'{digest}-{records:08x}')
@@ -328,6 +332,7 @@ class RecordInput:
             own, count = self._shard
         elif context is not None and context.num_input_pipelines > 1:
             own, count = context.input_pipeline_id, context.num_input_pipelines
+        # Names of tasks do not fit shards that a program, or another strategy, has made.
         if count != len(names):
             names = [f'worker_{index}' for index in range(count)]
         return names, own
@@ -342,10 +347,13 @@ def _trainers(config: tf_estimator.RunConfig) -> Tuple[List[str], int]:
     cluster = config.cluster_spec.as_dict()
     names = [
         f'{role}_{index}'
+        # The order in which a strategy numbers its workers (`id_in_cluster` of
+        # multi_worker_util.py), as `reader_state.advance_position` assumes.
         for role in ('chief', 'master', 'worker')
         for index in range(len(cluster.get(role, ())))
     ]
     own = f'{config.task_type}_{config.task_id}'
+    # An evaluator, and a machine alone, read all records.
     return (names, names.index(own)) if own in names else (['chief_0'], 0)
 
 
@@ -370,4 +378,5 @@ def _timed(get_next: Callable[[], Any]) -> Tuple[Any, tf.Tensor]:
     # the whole step before `after`, which then counts as waiting.
     with tf.control_dependencies([after]):
         batch = tf.nest.map_structure(tf.identity, batch, expand_composites=True)
+    # The difference is float64: in float32 seconds since 1970 are 128 apart.
     return batch, tf.cast(after - before, tf.float32)

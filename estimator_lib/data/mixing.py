@@ -114,6 +114,7 @@ def _group(examples: tf.data.Dataset, count: int, draw_seed: int) -> tf.data.Dat
 
 def _draw_offsets(seed: tf.Tensor, count: int) -> List[tf.Tensor]:
     """Draw distinct numbers from 1 to `POOL`: int32 scalars."""
+    # The places of the largest of some uniform draws are a random choice without repeats.
     draws = tf.raw_ops.StatelessRandomUniform(shape=[POOL], seed=seed)
     return tf.unstack(tf.math.top_k(draws, count).indices + 1)
 
@@ -128,6 +129,7 @@ def _take(rings: Sequence[tf.Tensor], specs: Sequence[Any], index: tf.Tensor, st
             element_shape=tf.constant(-1),
             element_dtype=spec.dtype,
         )
+        # A tensor list gives up the static rank, which decoding and batching need.
         item.set_shape(spec.shape)
         items.append(item)
     return tf.nest.pack_sequence_as(structure, items)

@@ -113,6 +113,8 @@ def advance_position(state: ReaderState) -> tf.Operation:
     replicas_each = max(1, context.num_replicas_in_sync // len(names))
     replica = tf.cast(context.replica_id_in_sync_group, tf.int64)
     is_last = tf.equal(replica % replicas_each, replicas_each - 1)
+    # All replicas must assign, and the only one that an aggregation can single out is the first
+    # (ONLY_FIRST_REPLICA). The sum of the last one's position and zeros is that position.
     updates = []
     for index, name in enumerate(names):
         counts = tf.logical_and(tf.equal(replica // replicas_each, index), is_last)
@@ -171,9 +173,11 @@ def valid_start(position: tf.Tensor, fingerprints: np.ndarray, num_dividing: int
     epochs, indices, saved = tf.unstack(position[:-1], axis=1)
     if num_dividing > 1:
         indices = tf.where(indices < 0, first_index(indices) // num_dividing, indices)
+    # 0 was saved by nobody: it is the initial value, and no fingerprint is 0.
     changed = tf.logical_and(tf.not_equal(saved, fingerprints), tf.not_equal(saved, 0))
 
     def warn() -> tf.Operation:
+        # In the graph: in a session the position is known only after the restore.
         return tf.print(
             'warning: the input files are not those of the checkpoint; epoch',
             tf.boolean_mask(epochs, changed),
@@ -216,12 +220,14 @@ def add_state(
 
         def latest(before: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
             # Values only grow, so a source without examples in the batch keeps its value.
+            # The maximum of no values is the lowest int64.
             return tf.maximum(
                 before, tf.math.unsorted_segment_max(values + 1, source_index, num_sources)
             )
 
         positions, counts = latest(positions, position), latest(counts, number)
         drawn += tf.size(source_index, out_type=tf.int64)
+        # `number` counts the corrupt records of a stream too, and `drawn` the examples alone.
         skipped = start[-1, 1] + tf.reduce_sum(counts) - drawn
         # A source without examples yet keeps a start that is of all readers together.
         indices = tf.where(

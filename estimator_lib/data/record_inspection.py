@@ -90,6 +90,7 @@ def inspect_records(
         if len(problems) >= max_problems:
             break
     tester.close()
+    # Broken chains of frames stand first in the list, as they are found before any content is.
     return sorted(problems)[:max_problems]
 
 
@@ -163,6 +164,7 @@ def find_failure(
     if not reading.caused(error):
         return None
     try:
+        # The class of wrong CRCs and truncated frames; decoders raise InvalidArgumentError.
         if isinstance(error, tf.errors.DataLossError):
             problems = map(corrupt_records.find_corrupt_frame, reading.sources)
             return next(filter(None, problems), None)
@@ -198,6 +200,7 @@ def _iterate_records(
     reading: Reading, source: Source, start: Tuple[int, int], limit: Optional[int]
 ) -> Iterator[Tuple[int, int, bytes]]:
     """Yield (position, record id, record) in order; without a limit, of one epoch."""
+    # Else this reader would stop at the corrupt frame with the same error without a place.
     order = dataclasses.replace(reading.source_order(source), skip_corrupt=True)
     if limit is None:
         order = dataclasses.replace(order, num_epochs=start[0] + 1)

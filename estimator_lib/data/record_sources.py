@@ -53,11 +53,13 @@ class Source:
     @property
     def fingerprint(self) -> int:
         """Nonzero number made of the repeats, and names and sizes of files without their folder."""
+        # Without the folder, so that a copy of the data elsewhere continues at the saved position.
         listed: List[Tuple[Any, ...]] = [
             content for file in self.files for content in file.contents()
         ]
         listed += self.repeats
         listed += [(file.suffix,) for file in self.files if file.suffix]
+        # In a saved position 0 means that there is none (`reader_state.valid_start`).
         return zlib.crc32(repr(listed).encode()) or 1
 
 
@@ -197,6 +199,7 @@ def _added_features(reader: input_reader_pb2.InputReader, num_paths: int) -> Lis
         if names:
             values = [name.encode() for name in names]
             example.features.feature[LABELED].bytes_list.value.extend(values)
+        # Concatenated messages of protobuf merge, and so do their maps: no record has to be parsed.
         added.append(example.SerializeToString())
     return added if len(added) == num_paths else added * num_paths
 

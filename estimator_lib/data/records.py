@@ -45,6 +45,7 @@ GZIP = 'GZIP'
 WHOLE_FILE = -1  # in place of the index of a record: the file is the record
 _HEADER_BYTES = 12
 _FRAME_BYTES = 16  # size of a frame without its payload
+# RFC 1952, section 2.3.1: two bytes of identification, and deflate as the method.
 _GZIP_MAGIC = b'\x1f\x8b\x08'
 _OPENING_THREADS = 16
 
@@ -140,6 +141,7 @@ def find_files(patterns: Iterable[str], field: str) -> List[RecordFile]:
     if not paths:
         raise errors.DataError(f'{field}: no path is given; expected at least one TFRecord file.')
     with concurrent.futures.ThreadPoolExecutor(_OPENING_THREADS) as pool:
+        # The order of a glob depends on the file system; the seed alone is to decide what follows.
         files = list(pool.map(_inspect_file, sorted(paths)))
     empty = [file.path for file in files if _is_empty(file)]
     if len(empty) == len(files):
@@ -193,6 +195,7 @@ def list_frames(file: RecordFile, start: int = 0) -> Tuple[List[Frame], Optional
                 following = offset + length + _FRAME_BYTES
                 end = file.size
                 if file.compression:
+                    # A corrupt length may be more than `seek` takes: OverflowError.
                     stream.seek(min(following, sys.maxsize))
                     end = stream.tell()
                 if following > end:
@@ -250,10 +253,14 @@ def _usable_examples(examples: FileExamples) -> Iterator[bytes]:
 
 def masked_crc(data: bytes) -> int:
     """Compute the checksum of a frame: CRC-32C, rotated right by 15 bits, plus a constant."""
+    # A loop of Python suffices: only lengths of 8 bytes come here. TensorFlow's reader checks the
+    # payloads.
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)
     crc ^= 0xFFFFFFFF
+    # kMaskDelta of TensorFlow's crc32c.h. Stored CRCs are masked, because the CRC of data that hold
+    # CRCs themselves is problematic.
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
@@ -261,6 +268,7 @@ def _crc_table() -> List[int]:
     table = []
     for byte in range(256):
         for _ in range(8):
+            # Castagnoli's polynomial 0x1EDC6F41 with its bits reversed.
             byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
         table.append(byte)
     return table
@@ -305,6 +313,7 @@ def _compression(path: str) -> str:
         return GZIP if path.endswith('.gz') else ''
     with open(path, 'rb') as stream:
         start = stream.read(_HEADER_BYTES)
+    # A record of 559,903 bytes (0x088b1f) begins with the same three bytes, but with a valid CRC.
     return GZIP if start.startswith(_GZIP_MAGIC) and not _is_header(start) else ''
 
 

@@ -36,6 +36,7 @@ def factors_of_images(
     Returns:
         The factor of each image, at least 1, and of each class.
     """
+    # A fraction of images, not of objects: several of one class in an image count once.
     counts = collections.Counter(label for labels in images for label in set(labels))
     classes = {
         label: max(1.0, math.sqrt(threshold * len(images) / count))

@@ -63,9 +63,11 @@ class Sequences:
         return stream.flat_map(_unconverted(pick_frame))
 
     def _frames(self, record: bytes) -> np.ndarray:
+        # As objects: NumPy's own type of bytes cuts zero bytes off at the end of each.
         return np.array(self.split(record), object)
 
     def _frame(self, record: bytes, draw: float) -> np.ndarray:
         frames = self.split(record)
         index = int(draw * len(frames)) if self.frame == AT_RANDOM else self.frame
+        # A slice, since a sequence may have no frame at all.
         return np.array(frames[min(index, len(frames) - 1) :][:1], object)

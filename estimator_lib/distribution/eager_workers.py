@@ -22,6 +22,8 @@ def create_strategy(plan: Plan) -> tf.distribute.Strategy:
     Raises:
         errors.ConfigError: TensorFlow is initialized in this process, and can start no server.
     """
+    # TensorFlow has no public question for it, and its own error ("Collective ops must be
+    # configured at program startup") names no way out.
     if plan.num_workers > 1 and context.context()._initialized:
         raise errors.ConfigError(
             f'train_config.loop is TF_FUNCTION, with {plan.num_workers} workers, but '
@@ -34,6 +36,7 @@ def create_strategy(plan: Plan) -> tf.distribute.Strategy:
         task_type=plan.cluster.role,
         task_id=plan.cluster.index,
         rpc_layer='grpc',
+        # This resolver looks for no devices: without the number the strategy sees no GPU.
         num_accelerators={'GPU': sum('GPU' in device for device in plan.devices)},
     )
     return tf.distribute.MultiWorkerMirroredStrategy(resolver)
@@ -75,6 +78,7 @@ class MeanOfWorkers:
         """
         if self._is_alone:
             return np.array(values, np.float64)
+        # float64 holds global steps exactly up to 2^53, and `trainer._check_start` compares them.
         return self._mean(tf.constant(values, tf.float64)).numpy()
 
     def _reduce(self, values: tf.Tensor) -> tf.Tensor:

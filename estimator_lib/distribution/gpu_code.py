@@ -20,6 +20,8 @@ def list_compiled() -> List[_Capability]:
         build without CUDA.
     """
     names = tf.sysconfig.get_build_info().get('cuda_compute_capabilities', ())
+    # TensorFlow 2.15 has sm_50, sm_60, sm_70, sm_75 and compute_80. The last digit is the minor
+    # number.
     digits = (re.sub(r'\D', '', name) for name in names)
     return sorted((int(each[:-1]), int(each[-1])) for each in digits)
 

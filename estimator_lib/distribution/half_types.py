@@ -28,6 +28,7 @@ def half_type() -> Optional[tf.DType]:
     """
     capabilities = gpu_capabilities()
     if capabilities:
+        # The oldest GPU decides, because all replicas run one graph.
         return tf.float16 if min(capabilities) >= _TENSOR_CORES else None
     return tf.bfloat16 if multiplies_bfloat16() else None
 

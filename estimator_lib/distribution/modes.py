@@ -247,6 +247,7 @@ def _replicas_to_aggregate(
 
 def _startup_delay(mode: Mode, train_config: train_pb2.TrainConfig) -> float:
     """Return the startup delay in steps; synchronous workers begin together, without delay."""
+    # TF-Slim refuses a delay with synchronous replicas too: they would wait for the delayed worker.
     is_asynchronous = mode is Mode.ASYNC_PARAMETER_SERVERS
     return train_config.startup_delay_steps if is_asynchronous else 0.0
 

@@ -34,6 +34,8 @@ def device_fn(cluster: Cluster) -> Callable[[tf.Operation], str]:
         cluster=tf.train.ClusterSpec(addresses),
         worker_device=worker_device(cluster),
         ps_ops=list(VARIABLE_OPS),
+        # TensorFlow's default takes servers in turns whatever the sizes: one of them may get all
+        # large layers.
         ps_strategy=_fewest_bytes(len(addresses['ps'])),
     )
 
@@ -74,6 +76,7 @@ def count_parts(shape: Sequence[int], item_bytes: int, servers: int, over_bytes:
     """
     parts = [1] * len(shape)
     if parts and math.prod(shape) * item_bytes >= over_bytes:
+        # TensorFlow cuts a variable along one axis only (partitioned_variables.py).
         axis = int(np.argmax(shape))
         parts[axis] = min(servers, shape[axis])
     return parts

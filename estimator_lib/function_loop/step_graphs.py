@@ -40,6 +40,7 @@ def trace(
     results: List[Any] = []
 
     def traced() -> tf.Tensor:
+        # Inside `wrap_function`, whose graph has its own collections and seed.
         graph_state.mark_step_graph()
         tf1.set_random_seed(seed)
         # The creator is inside `wrap_function`, which adds variables to collections too but hides
@@ -99,6 +100,7 @@ class Steps:
         self._step = function.prune([], [*self._each, train_op])
         if self._last:
             self._last_step = function.prune([], [*self._each, *self._last, train_op])
+        # A tensor: a Python number would trace, and compile, a function for each length of a call.
         count = tf.TensorSpec([], tf.int32)
         self._run = tf.function(self._steps, input_signature=[count], autograph=False)
 
@@ -130,6 +132,7 @@ class Steps:
             lambda index, arrays: index < alike,
             one_step,
             (tf.constant(0), arrays),
+            # Variables order the steps, not tensors that the loop carries.
             parallel_iterations=1,
         )
         if not self._last:
@@ -143,6 +146,8 @@ class Steps:
         self, arrays: Sequence[tf.TensorArray], index: tf.Tensor, values: Sequence[tf.Tensor]
     ) -> List[tf.TensorArray]:
         return [
+            # The elements of one TensorArray have one shape: batches padded to their largest image
+            # do not.
             array.write(index, value if _has_one_shape(tensor) else tf.io.serialize_tensor(value))
             for array, tensor, value in zip(arrays, self._each, values)
         ]

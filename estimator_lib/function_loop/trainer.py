@@ -112,6 +112,7 @@ class FunctionTrainer:
 
         traced = step_graphs.trace(build, self._run_config.tf_random_seed, strategy)
         if self._run_config.is_chief:
+            # Checkpoints of this loop have no `.meta`, so the events alone have the graph.
             summaries.get_writer(self._run_config.model_dir).add_graph(traced[0].graph)
         return traced
 
@@ -196,11 +197,13 @@ def _rewrites(session_config: Optional[tf1.ConfigProto]) -> Iterator[None]:
     options = tf.config.optimizer
     before = options.get_experimental_options()
     switches = ('auto_mixed_precision', 'auto_mixed_precision_onednn_bfloat16')
+    # Functions ignore a session's config: these options are those of the process.
     wanted = {name: getattr(rewrites, name) == rewrites.ON for name in switches}
     wanted['disable_meta_optimizer'] = rewrites.disable_meta_optimizer
     options.set_experimental_options(wanted)
     try:
         yield
     finally:
+        # Options that nobody has set are not among those of `get_experimental_options`.
         options.set_experimental_options({name: before.get(name, False) for name in wanted})
         mixed_precision.restore()

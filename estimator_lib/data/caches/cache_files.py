@@ -35,6 +35,8 @@ log = logging.getLogger('estimator_lib')
 
 Key = Tuple[int, int]
 
+# The number grows with each change of the layout: files of former versions are replaced. 19 bytes,
+# which leave 45 of the header to the content.
 _BEGIN = b'decoded examples 2\n'
 _ENTRY = struct.Struct('<8sqqQI')
 _MARK = b'example\n'
@@ -136,6 +138,8 @@ class CacheFile:
             place = _Place(self._size + ALIGNMENT, size, _checksum(key, value))
             entry = _ENTRY.pack(_MARK, *key, size, place.checksum).ljust(ALIGNMENT, b'\0')
             try:
+                # The place is stored behind this: another thread never finds an entry without its
+                # bytes.
                 self._append([entry, value.data, padding])
             except OSError as error:
                 self._writes = False
@@ -186,6 +190,7 @@ class CacheFile:
 
     def _replace(self) -> None:
         """Replace the file by a new one, which is locked too."""
+        # Not truncated in place: a process that has mapped the file would get SIGBUS.
         temporary = f'{self._path}.{os.getpid()}.tmp'
         new = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         fcntl.flock(new, fcntl.LOCK_EX)
@@ -199,6 +204,7 @@ class CacheFile:
         for part in parts:
             rest = memoryview(part)
             while rest.nbytes:
+                # It may write less than it is given: on a nearly full disk, and beyond 2 GiB.
                 written = os.pwrite(self._file, rest, offset)
                 rest, offset = rest[written:], offset + written
         self._size = offset
@@ -208,6 +214,7 @@ class CacheFile:
         with self._lock:
             if self._closed.alive and end > self._mapped.size:
                 whole = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
+                # Arrays of an earlier, shorter map keep that map alive.
                 self._mapped = np.frombuffer(whole, np.uint8)
             return end <= self._mapped.size
 
@@ -228,6 +235,8 @@ def _open_locked(path: str) -> Tuple[int, bool]:
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
+            # flock, not lockf: a lock of POSIX ends when the process closes any descriptor of the
+            # file.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return file, False

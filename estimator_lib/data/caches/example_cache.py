@@ -29,6 +29,7 @@ log = logging.getLogger('estimator_lib')
 
 FOLDER = 'decoded_examples'  # in model_dir
 _MEMORY_SHARE = 4  # without a limit in the config: 1 / 4 of the machine's memory
+# The most buckets that the op takes: an int64.
 _HASHES = 2**63 - 1
 _ENTRY_BYTES = 256  # Python's overhead of an entry
 
@@ -140,6 +141,7 @@ class ExampleCache:
             self._structure = example
             self._specs = [tf.TensorSpec.from_tensor(part) for part in tf.nest.flatten(example)]
         self._layout = Layout(self._specs)
+        # A miss returns arrays too: a Python function in a graph has outputs of fixed types.
         self._nothing = [_empty_array(spec) for spec in self._specs]
         self._store = open_store(graph.as_graph_def())
         self._lock = threading.Lock()
@@ -147,6 +149,8 @@ class ExampleCache:
 
     def decode(self, record: tf.Tensor) -> Example:
         """Return the example of a record, a string scalar: from the cache, or decoded."""
+        # By its documentation this hash never changes, so a file serves later releases. The length
+        # makes a collision still less likely.
         key = [tf.strings.to_hash_bucket_fast(record, _HASHES), tf.strings.length(record)]
         is_cached, *cached = tf.numpy_function(
             self._find, key, [tf.bool, *(spec.dtype for spec in self._specs)]

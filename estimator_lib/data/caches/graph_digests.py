@@ -23,6 +23,7 @@ def digest(graph_def: tf.compat.v1.GraphDef) -> str:
     Raises:
         errors.ConfigError: the graph calls Python, whose code it does not contain.
     """
+    # Another release may have other kernels under the same names of ops.
     hasher = hashlib.sha256(tf.version.VERSION.encode())
     functions = {function.signature.name: function for function in graph_def.library.function}
     _Walk(hasher, functions).add_body(graph_def.node, ())
@@ -85,6 +86,7 @@ class _Walk:
     def _add(self, *words: Any) -> None:
         for word in words:
             self._hasher.update(word if isinstance(word, bytes) else word.encode())
+            # Keeps ('ab', 'c') apart from ('a', 'bc').
             self._hasher.update(b'\0')
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 # TensorFlow uses an array without a copy if it begins at a multiple of this.
+# `EIGEN_MAX_ALIGN_BYTES` of TensorFlow's builds, and its `kAllocatorAlignment`.
 ALIGNMENT = 64
 
 
