@@ -33,6 +33,8 @@ def checkpoint_type(train_config: train_pb2.TrainConfig) -> str:
     """Return the task that `fine_tune_checkpoint` was trained for; empty if unknown."""
     if train_config.fine_tune_checkpoint_type:
         return train_config.fine_tune_checkpoint_type
+    # The flag of the Object Detection API from before it had types. There false, the default, meant
+    # `classification`; here the task knows what an empty type means.
     return 'detection' if train_config.from_detection_checkpoint else ''
 
 

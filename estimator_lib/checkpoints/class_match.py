@@ -71,6 +71,8 @@ class ClassMatch:
             own = variable_name(variable)
             axis = next((axis for key, axis in self.axes.items() if re.search(key, own)), None)
             shape, held = tuple(variable.shape.as_list()), tuple(shapes.get(name, ()))
+            # Another kernel or number of inputs is another network, whose columns mean nothing
+            # here.
             if axis is None or not held or shape[:-1] != held[:-1]:
                 continue
             sources = axis.sources(shape[-1], held[-1], self.moved)
@@ -96,6 +98,7 @@ def find(checkpoints: CheckpointMapping, prefix: str) -> Optional[ClassMatch]:
     moved: Dict[int, int] = {}
     for name, index in ours.items():
         if name in theirs:
+            # A class may have several names; the first one that the checkpoint knows decides.
             moved.setdefault(index, theirs[name])
     new, lost = _names_except(ours, moved), _names_except(theirs, moved.values())
     places = sum(index != held for index, held in moved.items())
@@ -104,6 +107,7 @@ def find(checkpoints: CheckpointMapping, prefix: str) -> Optional[ClassMatch]:
     note += f'; new: {errors.shortened(new, 5)}' if new else ''
     note += f'; gone: {errors.shortened(lost, 5)}' if lost else ''
     if new and lost:
+        # Equal positions are no proof of a rename: a new map may have put other classes there.
         note += f' (a class that was only renamed is kept if {path} has its new name)'
     return ClassMatch(moved, axes, note)
 

@@ -86,6 +86,8 @@ def to_json(values: Mapping[str, Any]) -> str:
 
     JSON has no NaN and no infinity: both become null.
     """
+    # `allow_nan=False` raises for a NaN that was missed: by default Python writes NaN, which is not
+    # JSON.
     return json.dumps(_replace_nan(values), indent=2, allow_nan=False) + '\n'
 
 
@@ -128,6 +130,7 @@ def _read_valid(path: str) -> Dict[str, Any]:
 
 
 def _require(path: str, name: str, value: Any, kinds: Tuple[type, ...], expected: str) -> None:
+    # A bool is an int in Python: `"global_step": true` would pass.
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise errors.DataError(f'{path}: {name} is {value!r:.40}; expected {expected}.')
 

@@ -73,6 +73,8 @@ def fine_tune_report(
     weights = weight_files.open_weights(prefix)
     shapes = checkpoint_shapes(prefix)
     restore_map = _renamed(restore_map, train_config.checkpoint_names)
+    # Every name starts with the empty text. `startswith` takes a tuple, as in TF-Slim's
+    # `checkpoint_exclude_scopes`, whose scopes need not end at a slash.
     included = tuple(train_config.checkpoint_include_scopes) or ('',)
     scopes = tuple(train_config.checkpoint_exclude_scopes)
     parts = () if train_config.initialize_last_layer else tuple(last_layer_scopes)
@@ -107,6 +109,7 @@ def fine_tune_report(
             f'their shape; expected at least {least:.1%} (train_config.min_restored_fraction).'
             f'{restore_report.averages_hint(report, shapes)}\n{report.table()}'
         )
+    # `HasField`, as the default of the field is lenient: only a user who has set it means it here.
     if object_graphs.is_object_based(shapes) and not train_config.HasField(_LENIENT):
         _require_complete(report, field, (), 'it is an object-based checkpoint')
     elif not train_config.ignore_missing_variables:
@@ -198,6 +201,7 @@ def _renamed(
             if own == item.variable:
                 used.add(index)
                 return item.name
+            # The slice keeps start and end from sharing characters: `a*a` does not match `a`.
             if star and own.startswith(start) and own[len(start) :].endswith(end):
                 used.add(index)
                 return item.name.replace('*', own[len(start) : len(own) - len(end)])

@@ -74,6 +74,8 @@ def load_values(
         own = partitioned.components(part)[0]
         current = own.numpy() if partitioned.is_eager(part) else session.run(own)
         taken = partitioned.take_slice(value[..., sources], part)
+        # A source of -1 has taken the last column above; this mask puts the current value in its
+        # place.
         has_source = np.broadcast_to(sources >= 0, (*value.shape[:-1], len(sources)))
         return np.where(partitioned.take_slice(has_source, part), taken, current)
 
@@ -146,6 +148,7 @@ def init_feed_dict(prefix: str, restore_map: Mapping[str, tf.Variable]) -> Dict[
     feed: Dict[tf.Tensor, Any] = {}
     for value, targets in _initializers(_settings(prefix, restore_map, graph, _slice)):
         own = collections.Counter(_start(target).ref() for target in targets)
+        # A fed tensor has one value in the run, for all variables that start from it.
         if any(uses[start] > count for start, count in own.items()):
             return {}
         feed.update(dict.fromkeys(own, value))
@@ -183,6 +186,8 @@ def with_warm_started_averages(
         if init_fn is not None:
             init_fn(scaffold, session)
         for variable, before in averaged:
+            # The warm start sets `_initializer_op` of the variables that it restores, and of no
+            # others.
             if _component_initializers(variable) != before:
                 value = session.run(partitioned.components(variable)[0])
                 targets = partitioned.components(averages[variable_name(variable)])
@@ -221,6 +226,8 @@ def _sources(start: tf.Tensor) -> Dict[tf.Tensor, np.ndarray]:
     for op in gradients.ancestors([start]):
         wanted = 'value' if op.type == 'Fill' else 'seed' if op.type.startswith('Stateless') else ''
         for argument, tensor in zip(op.op_def.input_arg, op.inputs):
+            # Ops of stateless random numbers take their seed as an input. Stateful ones have it as
+            # an attribute, and TensorFlow never folds them.
             is_wanted = argument.name == wanted and tensor.op.type == 'Const'
             if is_wanted and tensor.graph.is_feedable(tensor):
                 # `tf.get_static_value` would make the tensor unfeedable.
@@ -258,6 +265,7 @@ def _slice(value: np.ndarray, name: str, part: tf.Variable) -> np.ndarray:
 def _widened(value: np.ndarray, variable: tf.Variable) -> np.ndarray:
     """Return a kernel [.., .., inputs, outputs] with zeros for the inputs that it lacks."""
     shape = tuple(variable.shape.as_list())
+    # `restore_report.is_widened` has checked the other sides.
     if value.shape == shape or value.ndim != 4:
         return value
     return np.pad(value, [[0, 0], [0, 0], [0, shape[2] - value.shape[2]], [0, 0]])
@@ -289,6 +297,7 @@ def _portions(settings: Iterable[Feeding], max_bytes: int) -> Iterator[List[Feed
     fed, size = set(), 0
     for value, targets in settings:
         starts = {_start(target).ref() for target in targets}
+        # A portion has at least one value, even one that is larger than the limit alone.
         if portion and (size + value.nbytes > max_bytes or fed & starts):
             yield portion
             portion, fed, size = [], set(), 0
@@ -305,6 +314,7 @@ def _component_initializers(variable: tf.Variable) -> List[tf.Operation]:
 
 def _start(initializer: tf.Operation) -> tf.Tensor:
     """Return the tensor that an initializer assigns."""
+    # Input 0 of an assignment is the handle, or the reference variable.
     return initializer.inputs[1]
 
 

@@ -50,6 +50,7 @@ def ensure_writable(folder: str, name: str = 'model_dir', advice: str = '') -> N
     Raises:
         errors.UserError: it is not.
     """
+    # A name of its own: all tasks of a job may look at the same time.
     probe = os.path.join(folder, f'.writable-{uuid.uuid4().hex}')
     try:
         tf.io.gfile.makedirs(folder)
@@ -71,6 +72,7 @@ def refuse_own_checkpoint(model_dir: str, fine_tune_checkpoint: str) -> None:
     """
     if not fine_tune_checkpoint:
         return
+    # Real paths: a link to the folder would hide that it is the same.
     ours = os.path.realpath(model_dir)
     theirs = os.path.realpath(fine_tune_checkpoint)
     if ours in (theirs, os.path.dirname(theirs)):
@@ -91,6 +93,8 @@ def require_listed(folder: str) -> None:
         errors.CheckpointError: the folder was moved.
     """
     prefix = latest_checkpoint(folder)
+    # `tf.train.latest_checkpoint` is what an Estimator asks: it returns None for a listed file that
+    # is missing, and the Estimator goes on with initializers.
     if prefix is None or tf.train.latest_checkpoint(folder) is not None:
         return
     list_by_name(folder)
@@ -122,6 +126,7 @@ def check_model_dir(
     prefix = latest_checkpoint(model_dir)
     if prefix is None:
         return
+    # A checkpoint stores a partitioned variable as one tensor, under the name of the whole.
     wanted = {variable_name(variable): variable for variable in partitioned.whole(variables)}
     of_model, of_run = restore_report.differences(checkpoint_shapes(prefix), wanted)
     of_run = of_run.only(lambda name: not restore_report.may_start_fresh(name))

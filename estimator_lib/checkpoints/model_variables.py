@@ -20,6 +20,7 @@ def collected() -> Iterator[None]:
 
     So a task does not have to add them. The global step and companions of the model are left out.
     """
+    # Keras layers and `tf.Variable` add to GLOBAL_VARIABLES only, TF-Slim's layers to both.
     before = {variable.ref() for variable in tf1.global_variables()}
     yield
     graph = tf1.get_default_graph()
@@ -60,6 +61,8 @@ def saved_names(prefix: str, default: FrozenSet[str]) -> FrozenSet[str]:
         prefix: the checkpoint.
         default: the result if there is no graph (`.meta`) beside it, or the graph has none.
     """
+    # The Saver of a session writes the graph beside each checkpoint, with the model's variables of
+    # then.
     path = f'{prefix}.meta'
     if not tf.io.gfile.exists(path):
         return default
@@ -68,6 +71,8 @@ def saved_names(prefix: str, default: FrozenSet[str]) -> FrozenSet[str]:
         meta.ParseFromString(file.read())
     names = set()
     for text in meta.collection_def[tf1.GraphKeys.MODEL_VARIABLES].bytes_list.value:
+        # The collection holds serialized `VariableDef`s, one for each part of a partitioned
+        # variable.
         saved = variable_pb2.VariableDef.FromString(text)
         whole = saved.save_slice_info_def.full_name
         names.add(whole or saved.variable_name.partition(':')[0])

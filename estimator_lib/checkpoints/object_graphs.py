@@ -27,6 +27,7 @@ STEP = OBJECT_STEP[: -len(ENDING)]
 AVERAGE = 'average'
 
 _VALUE = 'VARIABLE_VALUE'
+# The format has the root as the first node.
 _ROOT = 0
 
 Held = TypeVar('Held')
@@ -49,6 +50,7 @@ class ObjectGraph:
         self._keys: List[Optional[str]] = []
         self._slots: Dict[int, Dict[str, int]] = {}
         for node in graph.nodes:
+            # Escaped, so that a path can be split at slashes: keys of saved dicts may have some.
             edges = {escaped(child.local_name): child.node_id for child in node.children}
             self._edges.append(edges)
             self._keys.append(
@@ -59,6 +61,8 @@ class ObjectGraph:
                 slots[slot.slot_name] = slot.slot_variable_node_id
         slots_of = [slots.values() for slots in self._slots.values()]
         targets = [node for edges in (*map(dict.values, self._edges), *slots_of) for node in edges]
+        # A Python list takes negative indices: a corrupt -1 would lead to the last node without an
+        # error.
         if not count or any(not 0 <= node < count for node in (*targets, *self._slots)):
             raise errors.CheckpointError(
                 f'{source} is corrupt: its graph of objects has edges to what is not in it.'
@@ -171,9 +175,12 @@ def write(values: Mapping[str, Any], folder: str, number: int = 0) -> str:
 
 def escaped(name: str) -> str:
     """Escape the name of an edge for a key."""
+    # TensorFlow's own escape (`escape_local_name`). Dots come first: else the dot of `.S` is
+    # doubled.
     return name.replace('.', '..').replace('/', '.S')
 
 
 def unescaped(name: str) -> str:
     """Unescape the name of an edge from a key."""
+    # Split at doubled dots first: in `a..Sb` the S is a letter of the name.
     return '.'.join(part.replace('.S', '/') for part in name.split('..'))

@@ -27,6 +27,7 @@ def plain_path(path: str, create: bool = False) -> str:
             link is in the folder for temporary files, and is the same in all processes of a user.
         create: whether to create such a folder if it does not exist.
     """
+    # No link can stand for a folder of a remote file system.
     if '://' in path or not path:
         return path
     path = os.path.normpath(path)
@@ -51,6 +52,7 @@ def _make_link(folder: str) -> str:
             f'{folder}: its name has characters of patterns, and a link without them cannot be in '
             f'{links}, which belongs to another user; expected: another name, or another TMPDIR.'
         )
+    # The name is for people; the hash of the real path tells two folders of one name apart.
     name = _OF_PATTERNS.sub('_', os.path.basename(target))
     link = os.path.join(links, f'{name}-{hashlib.sha256(target.encode()).hexdigest()[:16]}')
     with contextlib.suppress(FileExistsError):

@@ -46,6 +46,8 @@ def moved_positions(
     """
     shapes = checkpoint_shapes(prefix)
     saved = [name for name in shapes if name.startswith(f'{READER_SCOPE}/')]
+    # Equal names are restored as any variable. Another shape means other sources, whose indices say
+    # nothing about these.
     if set(saved) == set(names) or any(list(shapes[name]) != list(shape) for name in saved):
         return {}
     reader = open_checkpoint(prefix)
@@ -64,8 +66,11 @@ def _join_positions(positions: Sequence[np.ndarray], own: int, count: int) -> np
         for position in positions:
             epoch, index, fingerprint = (int(value) for value in position[source])
             places.append((epoch, joint_index(index) if index < 0 else index, fingerprint))
+        # Tuples compare by the epoch first: the start of epoch 2 is further than the end of epoch
+        # 1.
         epoch, index, fingerprint = max(places)
         joint[source] = epoch, joint_index(index), fingerprint
     totals = np.sum([position[-1] for position in positions], axis=0)
+    # The first readers take the rest, so that the sum over all stays exact.
     joint[-1] = totals // count + (own < totals % count)
     return joint

@@ -36,6 +36,8 @@ _COLORS = 3  # channels of the images that published networks are trained on
 # Variables of a training run that are not variables of the model. TensorFlow names an optimizer
 # slot after its variable, with the name of the optimizer as the last part.
 _OF_THE_RUN = re.compile(
+    # `beta1_power` and `beta2_power` belong to Adam as a whole, and not to a variable;
+    # `save_counter` is of `tf.train.Checkpoint`.
     r'(^|.*/)(global_step|beta[12]_power|_CHECKPOINTABLE_OBJECT_GRAPH|save_counter'
     r'|input_reader/.*'
     r'|.*/(Adadelta|Adagrad|Adam|Ftrl|Momentum|RMSProp|ExponentialMovingAverage)(_\d+)?)$'
@@ -150,6 +152,7 @@ def is_of_the_run(name: str, known: Iterable[str] = ()) -> bool:
             a slot of that variable, with any name of the optimizer.
     """
     of_step = bool(_OF_THE_RUN.match(name)) or loss_scale.is_of_loss_scale(name)
+    # A slot is named `<variable>/<optimizer>`, whatever the program calls its optimizer.
     return of_step or name.rpartition('/')[0] in known
 
 
@@ -251,10 +254,12 @@ def common_prefixes(wanted: Iterable[str], held: Iterable[str]) -> Optional[Tupl
         by_tail[_tail(name)].append(name)
     votes: Dict[Tuple[str, str], int] = collections.Counter()
     for name in wanted:
+        # A name without scopes has no prefix that could differ.
         if '/' in name:
             votes.update({_prefixes(name, other) for other in by_tail.get(_tail(name), ())})
     if not votes:
         return None
+    # Of equal counts the shortest prefix to remove: the simpler explanation.
     (off, on), count = max(votes.items(), key=lambda vote: (vote[1], -len(vote[0][0])))
     return off, on, count
 
@@ -310,6 +315,7 @@ def _choose_group(
 
 
 def _tail(name: str) -> str:
+    # The last part alone, `weights`, would match almost everything.
     return '/'.join(name.split('/')[-2:])
 
 

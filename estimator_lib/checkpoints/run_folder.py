@@ -27,6 +27,7 @@ class RunFolder:
         self._path = path
         self._file: Optional[int] = None
         with contextlib.suppress(OSError):
+            # It fails for `gs://` and other remote paths, which have no inodes.
             self._file = os.open(path, os.O_RDONLY)
             weakref.finalize(self, os.close, self._file)
 

@@ -42,9 +42,11 @@ tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
 
 # Time between two checkpoints if the config sets neither seconds nor steps.
+# The default of an Estimator's RunConfig.
 DEFAULT_SAVE_SECONDS = 600
 
 
+# The defaults are those of `tf.train.Saver`: 10,000 hours mean never.
 def create_saver(
     keep_max: Optional[int] = None, keep_every_n_hours: float = 10000.0
 ) -> tf1.train.Saver:
@@ -66,10 +68,14 @@ def create_saver(
     with tf.init_scope() if eager else contextlib.nullcontext():
         saver = _ResumingSaver(
             eager or None,
+            # Sharded: each parameter server writes its own variables. Otherwise all values pass
+            # through one device.
             sharded=not eager,
             max_to_keep=keep_max,
             keep_checkpoint_every_n_hours=keep_every_n_hours,
             defer_build=not eager,
+            # Absolute paths in the list of checkpoints would point to the old place in a moved
+            # folder.
             save_relative_paths=True,
         )
     saver.known = frozenset(map(partitioned.whole_name, tf1.global_variables()))
@@ -132,6 +138,7 @@ class _InferenceSaver(tf1.train.Saver):
                     self._averages.get(variable.ref(), variable_name(variable)): variable
                     for variable in variables
                 }
+            # `allow_empty`: the graph of a network of constants has no variable.
             self.saver_def = tf1.train.Saver(variables, sharded=True, allow_empty=True).saver_def
         super().build()
 
@@ -159,6 +166,8 @@ class _InferenceSaver(tf1.train.Saver):
         if step is not None and step_names:
             wanted = {**wanted, step_names[0]: step}
         elif step is not None:
+            # A published checkpoint may lack the step. Metrics are reported by it, so it needs a
+            # value.
             sess.run(step.initializer)
         require_fit(save_path, wanted)
         load_values(sess, save_path, wanted)
@@ -196,10 +205,12 @@ class _ResumingSaver(tf1.train.Saver):
         lacking = [entry.name for entry in report.missing + report.mismatched]
         fresh = [name for name in lacking if name not in moved]
         eager = any(map(partitioned.is_eager, variables))
+        # With a variable that may not start fresh, TensorFlow's own restore raises the error.
         if not (fresh or moved) or not all(map(self._may_start_fresh, fresh)):
             if eager:
                 load_values(sess, save_path, by_name)
                 return
+            # A restore op of the session raises a long error of the graph for another type.
             require_types(save_path, by_name)
             self._restore_all(sess, save_path)
             return

@@ -32,6 +32,7 @@ def read_json(path: str) -> Optional[Dict[str, Any]]:
     except (tf.errors.FailedPreconditionError, tf.errors.PermissionDeniedError) as error:
         reason = 'it is a folder' if tf.io.gfile.isdir(path) else errors.first_line(error)
         raise errors.DataError(f'{path} cannot be read: {reason}.') from None
+    # A file of 100,000 opening brackets exceeds Python's depth of calls in the parser.
     except (ValueError, RecursionError) as error:
         raise errors.DataError(f'{path} is not JSON: {errors.first_line(error)}') from None
     if not isinstance(content, dict):
@@ -48,6 +49,7 @@ def _integer(text: str) -> int:
 
 def _float(text: str) -> float:
     value = float(text)
+    # JSON has no infinity, but `1e999` is read as one.
     if math.isinf(value):
         raise ValueError(f'the number {text:.20} is too large.')
     return value
@@ -72,6 +74,7 @@ def set_aside(path: str, reason: object) -> str:
 def free_name(path: str) -> str:
     """Return the next free name for an old file: `results.1.csv` of `results.csv`."""
     start, end = os.path.splitext(path)
+    # The ending stays, so that programs still know the kind of the file.
     names = (f'{start}.{number}{end}' for number in itertools.count(1))
     return next(name for name in names if not tf.io.gfile.exists(name))
 

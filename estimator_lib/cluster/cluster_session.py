@@ -37,6 +37,7 @@ class ClusterSessionHook(global_steps.GlobalStepHook):
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Report the step, and end the session when it should end."""
         del run_values
+        # Reported before the end is asked for: a heartbeat then has the last step.
         self._step_done(self.step)
         if self._should_end():
             run_context.request_stop()

@@ -42,6 +42,8 @@ class StopAgreement:
         self.is_chief = is_chief
         self._request = os.path.join(folder, 'stop_request.json')
         self._answer = os.path.join(folder, 'stop_at.json')
+        # The chief deletes the files of an earlier run, maybe after another trainer has started.
+        # Until then that one must not obey the old answer.
         self._leftover = None if is_chief else state_files.read_json(self._answer)
         for path in (self._request, self._answer) if is_chief else ():
             if tf.io.gfile.exists(path):
@@ -59,6 +61,7 @@ class StopAgreement:
 
     def answer(self, step: int, reason: str) -> None:
         """Write the step after which all trainers stop. Only the chief answers."""
+        # The id makes two answers differ that have the same step and reason, for `_leftover`.
         answer = {'step': step, 'reason': reason, 'id': uuid.uuid4().hex}
         checkpoint_files.write_atomically(self._answer, json.dumps(answer))
 
@@ -114,6 +117,8 @@ class AgreedStopHook(global_steps.GlobalStepHook):
     def step_done(self, run_context: Any, run_values: Any) -> None:
         """Request or answer a stop from time to time, and stop after the agreed step."""
         del run_values
+        # By time and not by steps: looks are reads of a shared file system, and steps may take 1
+        # ms.
         if self._agreed is None and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + self._every_n_seconds
             self._looks.append((time.monotonic(), self.step))
@@ -148,6 +153,7 @@ class AgreedStopHook(global_steps.GlobalStepHook):
         if self._agreement.is_chief:
             reason = reason or self._agreement.asked()
             # The rate of the steps is known from the second look on.
+            # Else the chief answers at its next look, when it knows a rate.
             if reason is not None and len(self._looks) > 1:
                 self._agreement.answer(self.step + self._margin_steps(), reason)
         elif reason is not None:
@@ -164,4 +170,5 @@ class AgreedStopHook(global_steps.GlobalStepHook):
             (step - earlier_step) / max(1e-3, now - earlier)
             for (earlier, earlier_step), (now, step) in zip(looks, looks[1:])
         )
+        # At least one step ahead: the others may have begun it already.
         return 1 + math.ceil(rate * self._margin_seconds)

@@ -46,6 +46,7 @@ def evaluate_until_finished(
     """
     supervisor.heart.tell(heartbeats.EVALUATING)
     pending = scheduling.Schedule(config.eval_config.schedule, job.model_dir)
+    # Before anything newer: early stopping counts evaluations in the order of their steps.
     overdue = _interrupted(job, pending)
     if overdue is not None:
         _evaluate(job, evaluator, pending, overdue)
@@ -93,6 +94,8 @@ def _has_ended_alone(
 def _interrupted(job: Job, schedule: scheduling.Schedule) -> Optional[str]:
     """Return the checkpoint whose evaluation was interrupted by a kill; None if it is gone."""
     name = f'model.ckpt-{schedule.interrupted}'
+    # The links of a killed evaluator outlive the checkpoint, which the chief may have deleted
+    # since.
     paths = [os.path.join(folder, name) for folder in (_held_folder(job), job.model_dir)]
     return next((path for path in paths if watching.exists(path)), None)
 
@@ -106,6 +109,7 @@ def _evaluate(
         with _held(checkpoint, _held_folder(job)) as held, schedule.evaluating(step):
             evaluator.evaluate(held)
     except (tf.errors.NotFoundError, errors.CheckpointError) as error:
+        # An error about a checkpoint that is still there has another reason.
         if watching.exists(checkpoint):
             raise
         log.warning(

@@ -53,6 +53,7 @@ class Heart:
         self.name = name
         self.identity = uuid.uuid4().hex  # differs for each start of the task
         self._path = heartbeat_path(folder, name)
+        # The main thread tells a new activity while the supervisor's thread sends beats.
         self._lock = threading.Lock()
         self._content: Dict[str, Any] = {
             'task': name,
@@ -61,6 +62,7 @@ class Heart:
             'pid': os.getpid(),
             'state': STARTING,
             'step': None,
+            # The number changes the file even where the clock stands or is set back.
             'beat': 0,
         }
 
@@ -99,7 +101,9 @@ class Watch:
         self.names: List[str] = list(names)
         self.silent_after = silent_after
         self._paths = {name: heartbeat_path(folder, name) for name in names}
+        # Files of an earlier run: only a change after this moment is a sign of life.
         self._seen = {name: job_state.read_state(path) for name, path in self._paths.items()}
+        # Not the wall clock: a correction of it would make all tasks silent at once.
         now = time.monotonic()
         self._changed = dict.fromkeys(names, now)
         self._alive = dict.fromkeys(names, False)
@@ -139,4 +143,5 @@ class Watch:
 
 def heartbeat_path(folder: str, name: str) -> str:
     """Return the path of a task's heartbeat file."""
+    # A colon is not allowed in names of some shared file systems.
     return os.path.join(folder, f'heartbeat_{name.replace(":", "_")}.json')

@@ -54,6 +54,7 @@ class Job:
     @property
     def is_all_reduce(self) -> bool:
         """True if the workers exchange gradients among themselves."""
+        # The rule of `TF_CONFIG` with AUTO: parameter servers decide, then the number of workers.
         return not self.servers and len(self.workers) > 1
 
     @property
@@ -99,6 +100,7 @@ class Job:
         is_synchronous = config.sync_replicas or (
             mode == cluster_pb2.ClusterConfig.SYNC_PARAMETER_SERVERS
         )
+        # With backup workers a step needs any `replicas_to_aggregate` of them, so one may be lost.
         has_backups = config.HasField('replicas_to_aggregate') and (
             config.replicas_to_aggregate < len(self.workers)
         )

@@ -23,6 +23,8 @@ FAILED_FILE = 'failed.json'
 
 # Schedulers restart a task that ends with a status of 128 or more; a lower status means "broken".
 # 138 is the status of SIGUSR1, which is left to programs.
+# The policy ExitCode of Kubeflow's TFJob: 1 to 127 are permanent, 128 to 255 are retried, and 138
+# is the one that it leaves to users.
 PEER_LOST_STATUS = 138
 
 
@@ -65,6 +67,7 @@ class JobState:
     def finished(self) -> Optional[int]:
         """Return the last global step of a finished job; None while it is not finished."""
         finished = read_state(self._finished)
+        # A larger `num_steps` is another goal, so the job goes on.
         if finished is None or finished.get('goal') != self._goal:
             return None
         # A user who has deleted the checkpoints wants to train from scratch.
@@ -98,6 +101,7 @@ class JobState:
             message: the error.
             identity: the identity of this start of the task.
         """
+        # The first failure stays: the others follow from it.
         if self.failure() is None:
             write_state(self._failed, {'task': task, 'message': message, 'identity': identity})
 
@@ -106,6 +110,7 @@ def read_state(path: str) -> Optional[Mapping[str, Any]]:
     """Read a state file; return None if it is missing or cannot be read at this moment."""
     try:
         return state_files.read_json(path)
+    # A replaced file may be missing for a moment on a network file system; the next look reads it.
     except (tf.errors.OpError, OSError, errors.DataError):
         return None
 
@@ -131,6 +136,7 @@ def leave_now(status: int, message: str) -> None:
     if message:
         # `logging` is no use here: another thread may hold its lock forever.
         os.write(2, f'{"error: " if status else ""}{message}\n'.encode())
+    # `os._exit`, which follows, flushes nothing.
     sys.stdout.flush()
     preemption.end_process(status)
 

@@ -22,6 +22,7 @@ from estimator_lib.processes import preemption
 
 # From a signal to the end of the tasks, which are killed before.
 _MOST_SECONDS = WORKERS_SECONDS + SERVERS_SECONDS + 10.0
+# Of all tasks, only the chief's progress is shown: the steps are the same.
 _PROGRESS = re.compile(r'(^|\s)step \d+(/\d+)?\s')
 
 
@@ -40,6 +41,7 @@ class Console:
         self._stream = stream
         self._in_place = stream.isatty()
         self._status = ''
+        # One thread reads each task. Only the main thread writes, so that lines are whole.
         self._lines: queue.SimpleQueue = queue.SimpleQueue()
 
     def put(self, name: str, line: str) -> None:
@@ -68,6 +70,8 @@ class Console:
             self._status = ''
 
     def _draw(self, text: str) -> None:
+        # One column less than the terminal: a full line would wrap, and the next one not replace
+        # it.
         self._status = text[: os.get_terminal_size(self._stream.fileno()).columns - 1]
         self._stream.write(f'\r\x1b[K{self._status}')
 
@@ -125,6 +129,7 @@ def _watch(cluster: LocalCluster, console: Console) -> int:
     finally:
         if failed is not None:
             console.put('launcher', f'{failed[0]} has ended with status {failed[1]}: all end')
+        # In a thread, so that the lines of tasks that save are shown meanwhile.
         stopper = threading.Thread(target=cluster.stop)
         stopper.start()
         while stopper.is_alive():

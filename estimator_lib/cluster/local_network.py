@@ -41,6 +41,8 @@ def isolate() -> None:
     # A process cannot undo half of the move, so a child process tries first.
     child = os.fork()
     if child == 0:
+        # For any exception that is no error of the system: the child must not return into the
+        # caller's code.
         number = errno.EIO
         try:
             number = _attempt()
@@ -74,11 +76,15 @@ def _enter() -> None:
     if libc.unshare(_CLONE_NEWNET | (_CLONE_NEWUSER if user else 0)):
         raise OSError(ctypes.get_errno(), 'unshare')
     if user:
+        # The order matters: the kernel refuses `gid_map` of a process without rights until
+        # `setgroups` is denied (user_namespaces(7)).
         maps = {'setgroups': 'deny', 'uid_map': f'{user} {user} 1', 'gid_map': f'{group} {group} 1'}
         for name, text in maps.items():
             with open(f'/proc/self/{name}', 'w') as file:
                 file.write(text)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        # The loopback of a new namespace is down. The argument is `struct ifreq` of 40 bytes: a
+        # name of 16, and flags.
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack('16sh22x', b'lo', _IFF_UP))
 
 

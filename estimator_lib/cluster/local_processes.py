@@ -74,9 +74,12 @@ def _candidates() -> Iterator[int]:
         with open('/proc/sys/net/ipv4/ip_local_port_range') as file:
             end = int(file.read().split()[0])
     except OSError:
+        # The default of Linux.
         end = 32768
     first = _FIRST_PORT if end > _FIRST_PORT + 1000 else 1024
     candidates = list(range(first, end))
+    # Two launchers that start at once rarely choose the same ports. A seeded generator would let
+    # them.
     random.SystemRandom().shuffle(candidates)
     return iter(candidates)
 
@@ -142,6 +145,8 @@ class Task:
         status = self._process.poll()
         if status is None:
             return None
+        # The last lines come before the end is told. A process that the task has left behind may
+        # keep the pipe open, hence the timeout.
         self._reader.join(timeout=5.0)
         return 128 - status if status < 0 else status
 
@@ -185,6 +190,7 @@ class LocalCluster:
                 {
                     **(os.environ if environment is None else environment),
                     'TF_CONFIG': tf_config(addresses, role, index),
+                    # Output to a pipe is buffered in blocks of 8 KB, which a killed task loses.
                     'PYTHONUNBUFFERED': '1',
                 },
                 output,
@@ -231,6 +237,8 @@ class LocalCluster:
 
     def stop(self) -> None:
         """End all tasks by SIGTERM, then SIGKILL after a deadline; parameter servers last."""
+        # Servers last: without them the chief cannot save. Stopped together, chief and worker hung
+        # and saved nothing.
         others = [task for task in self.running if task.role != SERVER]
         self._stop(others, WORKERS_SECONDS)
         self._stop(self.running, SERVERS_SECONDS)
@@ -238,6 +246,7 @@ class LocalCluster:
     def _stop(self, tasks: Sequence[Task], seconds: float) -> None:
         for task in tasks:
             task.send(signal.SIGTERM)
+            # A stopped process handles SIGTERM only when it continues.
             task.send(signal.SIGCONT)
         deadline = time.monotonic() + seconds
         left = self._still_running(tasks)

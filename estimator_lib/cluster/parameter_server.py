@@ -70,11 +70,15 @@ def serve(job: Job, supervisor: Supervisor, session_config: tf1.ConfigProto) -> 
     supervisor.heart.tell(heartbeats.SERVING)
     log.info('%s serves variables at %s', job.name, job.address(job.name))
     try:
+        # Not `server.join()`: it never returns, and a handler of signals in Python does not run in
+        # it.
         while job.state.finished() is None:
             supervisor.raise_verdict()
             time.sleep(_LOOK_SECONDS)
         _wait_for_workers(job, supervisor)
     except preemption.Preempted:
+        # The servers may be told to end before the workers, which must save while the variables are
+        # there.
         coordinated_stop.StopAgreement(job.state.folder, is_chief=False).ask(
             coordinated_stop.PREEMPTION
         )

@@ -82,6 +82,7 @@ def held(model_dir: str) -> Iterator[None]:
     """
     lock = _Lock(model_dir)
     lock.take()
+    # The same process may train in the folder again.
     _lost.pop(model_dir, None)
     stopped = threading.Event()
     thread = threading.Thread(target=lock.keep, args=(stopped,), name='run lock', daemon=True)
@@ -104,6 +105,8 @@ class _Lock:
         self._model_dir = model_dir
         self._path = os.path.join(model_dir, LOCK_FILE)
         self._folder = run_folder.RunFolder(model_dir)
+        # Without the machine's boot and namespace, an equal process id of another container would
+        # look like the owner.
         self._content: Dict[str, Any] = {
             'host': socket.gethostname(),
             'pid': os.getpid(),
@@ -186,8 +189,11 @@ class _Lock:
             if tf.io.gfile.exists(path):
                 return False
             checkpoint_files.write_atomically(path, text)
+            # Two processes may both have written; the one whose text stays has the lock.
             return _read(path) == text
         try:
+            # Exclusive creation is one operation of the file system: of two processes one gets an
+            # error.
             with open(path, 'x') as file:
                 file.write(text)
         except FileExistsError:
@@ -209,6 +215,8 @@ class _Lock:
         while time.monotonic() < deadline:
             time.sleep(waiting.POLL_SECONDS)
             now = _read(self._path)
+            # The owner renews it every 2 s. Another token means that another run has taken the
+            # lock.
             if now != text:
                 return bool(owner) and _parse_owner(now or '').get('token') == owner.get('token')
         return False

@@ -26,6 +26,7 @@ LOOK_SECONDS = 1.0
 REPORT_SECONDS = 30.0
 # Seconds that the main thread has to act on a verdict.
 GRACE_SECONDS = 15.0
+# Short: a collective without one of its workers may never return, so there is nothing to wait for.
 PEER_LOST_GRACE_SECONDS = 3.0
 # A worker that has not left a finished job after this time hangs in a step without an answer.
 FINISHED_GRACE_SECONDS = 20.0
@@ -78,6 +79,7 @@ class Supervisor:
         self._finished_since: Optional[float] = None
         self._has_said_to_leave = False
         self._stopped = threading.Event()
+        # A daemon: it must not keep a process whose main thread has ended with an error.
         self._thread = threading.Thread(target=self._run, name='supervisor', daemon=True)
 
     def start(self) -> None:
@@ -141,6 +143,7 @@ class Supervisor:
         if self.watch.was_alive(name):
             return True
         has_run = bool(self.watch.last(name))
+        # A task that has never run in this folder may not be scheduled yet; that is no warning.
         return has_run and self.watch.silence(name) >= 2 * self.watch.silent_after
 
     def _judge(self, now: float) -> None:
@@ -177,6 +180,8 @@ class Supervisor:
             if last.get('identity') != identity:
                 self._lost(name, 'has been started again', now)
             elif last.get('state') == heartbeats.ENDED:
+                # With these the task has left by agreement, and this one has the same step to stop
+                # after.
                 if last.get('status') not in (0, _TOLD_TO_END_STATUS):
                     self._lost(name, f'has ended with status {last.get("status")}', now)
             elif self._is_gone(name, now):
@@ -213,6 +218,7 @@ class Supervisor:
                 self._leave(verdict.status, verdict.message)
         if self._job.trains:
             self._leave_without_servers()
+        # The chief ends the job itself, by its last checkpoint.
         if self._job.trains and not self._job.cluster.is_chief:
             self._leave_finished(now)
 

@@ -88,6 +88,7 @@ def parse_count(text: str) -> int:
     Raises:
         argparse.ArgumentTypeError: the text has something besides the digits 0 to 9.
     """
+    # `isdigit` alone accepts digits of other scripts and superscripts, of which `int` refuses some.
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f'{text!r} is not a number of 0 or more')
     return int(text)

@@ -78,6 +78,7 @@ def is_listening(address: str) -> bool:
 
     This is also true of a stopped process (SIGSTOP): the kernel answers for it.
     """
+    # From the right, as an IPv6 address has colons too; its brackets are not part of the host.
     host, _, port = address.rpartition(':')
     try:
         with socket.create_connection((host.strip('[]'), int(port)), timeout=_CONNECT_SECONDS):

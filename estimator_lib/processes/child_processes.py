@@ -18,6 +18,7 @@ from estimator_lib import errors
 _SET_PATH = f'import sys; sys.path[:] = sys.argv.pop(1).split({os.pathsep!r}); '
 _RUN_MODULE = (
     'name = sys.argv.pop(1); '
+    # Not `python -m`, which puts the working folder in front of the path before any code runs.
     'import runpy; runpy.run_module(name, run_name="__main__", alter_sys=True)'
 )
 # The line that TensorFlow's C++ writes before it aborts.
@@ -69,6 +70,7 @@ def run(module: str, *arguments: str, subject: str, seconds: float) -> None:
         errors.UserError: it has been killed, or a library has ended it.
         SystemExit: it has ended with another status than 0.
     """
+    # Lines of this process that are still in its buffer come before those of the child.
     sys.stdout.flush()
     reason = ''
     with subprocess.Popen(
@@ -97,6 +99,7 @@ def run(module: str, *arguments: str, subject: str, seconds: float) -> None:
                     sys.stderr.flush()
             status = process.wait()
         except BaseException:
+            # On a signal too: the child has a session of its own, which Ctrl-C does not reach.
             process.terminate()
             raise
         finally:
@@ -175,4 +178,6 @@ def end_with_parent() -> None:
     For `preexec_fn` of `subprocess.Popen`.
     """
     if sys.platform == 'linux':
+        # The kernel takes the thread that has forked for the parent. So a child must be started by
+        # a thread that lives as long as it.
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -72,6 +72,8 @@ class Journal:
     def _write(self, line: Any) -> None:
         if self._file is not None:
             self._file.write(json.dumps(line) + '\n')
+            # To the system, which keeps it when the process is killed. A sync to the disk, for a
+            # loss of power, would take milliseconds for each line.
             self._file.flush()
             self._count += 1
 
@@ -87,6 +89,7 @@ def _read(path: str, identity: Any) -> List[Any]:
         return []
     except (ValueError, RecursionError):
         pass
+    # Through JSON, which makes lists of tuples and texts of keys.
     if lines[:1] != [json.loads(json.dumps(identity))]:
         return []
     return lines[1:]
@@ -112,6 +115,7 @@ def identify(values: Any, paths: Sequence[str]) -> List[str]:
     for path in paths:
         stamps[path] = stamp(path)
         for folder, _, names in os.walk(path):
+            # Hidden files, which file managers create, must not make another job of this one.
             for name in sorted(name for name in names if not name.startswith('.')):
                 file = os.path.join(folder, name)
                 stamps[file] = stamp(file)

@@ -20,6 +20,7 @@ def list_names(folder: str) -> List[str]:
     if not tf.io.gfile.isdir(folder or '.'):
         return []
     if '://' in folder:
+        # Object stores list folders with a slash at the end.
         return [name.rstrip('/') for name in tf.io.gfile.listdir(folder)]
     return [name for name in os.listdir(folder or '.') if is_text(name)]
 

@@ -130,6 +130,7 @@ def end_process(status: int) -> None:
     thread = threading.Thread(target=call_all, name='end', daemon=True)
     thread.start()
     thread.join(_LAST_SECONDS)
+    # Not `sys.exit`, which ends only the thread that calls it.
     os._exit(status)
 
 
@@ -240,6 +241,7 @@ class _Guard:
         self._lock = threading.Lock()
         self._has_announced = False
         self._reader, self._writer = os.pipe()
+        # `set_wakeup_fd` requires it: a C handler that blocks would stop the process.
         os.set_blocking(self._writer, False)
         self._thread = threading.Thread(target=self._watch, name='preemption', daemon=True)
 
@@ -259,8 +261,10 @@ class _Guard:
         self.waits_for_step = True
         for number, handler in self._old_handlers.items():
             signal.signal(number, handler)
+        # Before the pipe is closed: a later file might get its number, and bytes of signals.
         signal.set_wakeup_fd(self._old_wakeup)
         _Guard.active = None
+        # No signal has the number 0: it ends the thread.
         os.write(self._writer, b'\0')
         self._thread.join()
         os.close(self._reader)
@@ -294,6 +298,7 @@ class _Guard:
         while True:
             ending = begun + self.deadline_seconds
             timeout = None if first is None else max(0.0, ending - time.monotonic())
+            # The timeout is the deadline, so one thread does both without a timer.
             if not select.select([self._reader], [], [], timeout)[0]:
                 _end_now(first, f'not done after {self.deadline_seconds:g} s')
             for number in os.read(self._reader, 64):

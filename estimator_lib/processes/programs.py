@@ -22,6 +22,7 @@ from estimator_lib.processes import preemption
 
 # The status with which argparse ends a program.
 USAGE_STATUS = 2
+# Python ignores SIGPIPE and raises BrokenPipeError; the status is that of a program which does not.
 _PIPE_STATUS = 128 + signal.SIGPIPE
 # What a file system refuses, which is no fault of the program.
 _REFUSED = (
@@ -110,6 +111,7 @@ def _refuse_environment() -> None:
                 f'{name}: {os.fsencode(text)!r:.200} is not UTF-8; expected characters. (A file or '
                 'folder of such a name: rename it, or make a symbolic link to it.)'
             )
+    # Its decorators read and change docstrings, which are None then.
     if sys.flags.optimize > 1:
         raise errors.UserError(
             f'PYTHONOPTIMIZE={sys.flags.optimize} (-OO) removes docstrings, without which '

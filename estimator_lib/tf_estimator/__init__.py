@@ -36,6 +36,7 @@ def install() -> None:
     tf.compat.v1.estimator = _names('v1')
 
 
+# Cached, as each attribute of this module is looked up here.
 @functools.cache
 def _names(version: str) -> Any:
     """Import the module of the names of TensorFlow's version 1 or 2, `v1` or `v2`."""

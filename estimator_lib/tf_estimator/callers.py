@@ -19,9 +19,12 @@ def nearest_caller(attribute: str) -> Optional[Any]:
     Returns:
         The object; None where no caller has the attribute.
     """
+    # `inspect.stack()` reads the source of each frame, which takes milliseconds.
     frame = sys._getframe(1)
     while frame is not None:
         owner = frame.f_locals.get('self')
+        # Not `hasattr`: it would run properties, and attributes of proxies, of objects that know
+        # nothing of this.
         if owner is not None and attribute in getattr(owner, '__dict__', {}):
             return owner
         frame = frame.f_back

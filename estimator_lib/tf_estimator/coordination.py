@@ -41,10 +41,12 @@ def init_run_config(config: Any, tf_config: Mapping[str, Any]) -> None:
             'TensorFlow 2.15 only; start one process for each task with TF_CONFIG.'
         )
     cluster = tf.train.ClusterSpec(tf_config.get('cluster', {}))
+    # The condition of TensorFlow 2.15: a cluster with a `master` does without the coordinator.
     if cluster and config._train_distribute is not None and 'master' not in cluster.jobs:
         # The task is set in the copy of the Estimator that trains or evaluates, by `_create_local`.
         config._init_distributed_setting_from_environment_var({})
         config._cluster_spec = cluster
+        # `tensorflow-estimator` reads these private fields, and has no public way to set them.
         config._distribute_coordinator_mode = _EACH_TASK
     else:
         config._init_distributed_setting_from_environment_var(tf_config)
@@ -120,6 +122,7 @@ def _create_local(estimator: Any, mode: str, strategy: Any) -> Any:
     from tensorflow_estimator.python.estimator import run_config as counts
 
     context = distribute_coordinator_context.get_current_worker_context()
+    # A copy, as in TensorFlow 2.15: the Estimator of the caller keeps its role.
     local = copy.deepcopy(estimator)
     setattr(local, f'_{mode}_distribution', strategy)
     config = local._config  # `config` would be a copy
@@ -146,5 +149,7 @@ def _create_local(estimator: Any, mode: str, strategy: Any) -> Any:
 
 def _count_before(cluster: tf.train.ClusterSpec, role: str) -> int:
     """Count the tasks before those of a role: the chief, if any, is first, servers are last."""
+    # The order of `_get_global_id_in_cluster` of tensorflow-estimator: chief, others by name,
+    # servers.
     order = sorted(cluster.jobs, key=lambda job: (job == 'ps', job != 'chief', job))
     return sum(cluster.num_tasks(job) for job in order[: order.index(role)])

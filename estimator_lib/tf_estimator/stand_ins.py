@@ -36,6 +36,8 @@ class Removed(NamedTuple):
 
 def is_built_in() -> bool:
     """Tell whether TensorFlow has what `tensorflow-estimator` needs, as 2.15 has."""
+    # The module is looked for, not the version: a nightly release or a build of one's own may
+    # differ.
     return importlib.util.find_spec(_COORDINATION) is not None
 
 
@@ -50,6 +52,7 @@ def installed() -> Iterator[None]:
         return
     modules = {one.replaced_in: one.create(one.replaced_in) for one in REMOVED}
     before = {name: sys.modules.get(name) for name in modules}
+    # In `sys.modules` before the import, so that `import` finds these and does not look for files.
     sys.modules.update(modules)
     try:
         yield
@@ -89,6 +92,8 @@ class _TpuModule(types.ModuleType):
     """A module of TPU estimators, whose names can be imported and not used."""
 
     def __getattr__(self, name: str) -> Any:
+        # Python asks modules for `__path__`, `__file__` and others; a class in their place breaks
+        # imports.
         if name.startswith('__'):
             raise AttributeError(name)
         return _Refusal(f'{self.__name__}.{name}', (), {})
