@@ -33,7 +33,10 @@ class PenaltyReducedFocalLoss:
             targets: the same shape, in [0, 1].
             weights: factors that broadcast to that shape.
         """
+        # In float32 the sigmoid of a logit from 17 on is 1, and ln(1 - p) would be infinite.
         p = tf.clip_by_value(tf.sigmoid(logits), _LEAST_PROBABILITY, 1.0 - _LEAST_PROBABILITY)
         at_center = tf.pow(1.0 - p, self.alpha) * tf.math.log(p)
         elsewhere = tf.pow(1.0 - targets, self.beta) * tf.pow(p, self.alpha) * tf.math.log(1.0 - p)
+        # An exact comparison is safe: exp(0) is 1 at the floored center of a box, and less
+        # elsewhere. As published, an object of a weight below 1 has no center.
         return -tf.reduce_sum(tf.where(tf.equal(targets, 1.0), at_center, elsewhere) * weights)

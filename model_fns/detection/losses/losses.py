@@ -34,6 +34,8 @@ def l2(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Ten
         targets: float32 [B, A, K].
         weights: float32 [B, A].
     """
+    # The weight is squared too, as in the Object Detection API: an anchor of weight 0.5 counts as
+    # 0.25.
     difference = (predictions - targets) * weights[..., tf.newaxis]
     return 0.5 * tf.reduce_sum(tf.square(difference), axis=-1)
 
@@ -47,6 +49,8 @@ def smooth_l1(delta: float = 1.0) -> LocalizationLoss:
 
     def loss(predictions: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
         error = tf.abs(predictions - targets)
+        # Minima, as in tf.compat.v1.losses.huber_loss. tf.where would compute the unused branch
+        # too, and its infinities would make the gradient NaN.
         quadratic = tf.minimum(error, delta)
         huber = 0.5 * quadratic * quadratic + delta * (error - quadratic)
         return tf.reduce_sum(huber, axis=-1) * weights
@@ -99,11 +103,15 @@ def sigmoid_focal(gamma: float = 2.0, alpha: Optional[float] = None) -> Classifi
         # 1 - p_t, with p_t = t p + (1 - t) (1 - p).
         miss = targets + probabilities - 2.0 * targets * probabilities
         factors = weights
+        # The value of the paper, section 4.1, and of the published RetinaNets. A square has a
+        # gradient without a power, which would need the bound below.
         if gamma == 2.0:
             factors *= tf.square(miss)
         elif gamma != 0.0:
             # The gradient of a power below 1 is infinite at 0.
             factors *= tf.pow(tf.maximum(miss, np.finfo(np.float32).tiny), gamma)
+        # The published builder passes None for an unset field, although the class that it builds
+        # has a default of 0.25.
         if alpha is not None:
             factors *= (1.0 - alpha) + (2.0 * alpha - 1.0) * targets
         return factors * entropy
@@ -136,6 +144,7 @@ class QualityFocalLoss:
             overlaps: float32 [B, A]: factor on the targets, the IoU of the predicted box with that
                 of the object; 1 without an object.
         """
+        # Without the stop, a box with a negative logit would lower this loss by leaving its object.
         targets = tf.stop_gradient(targets * overlaps[..., tf.newaxis])
         entropy = tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
         miss = tf.abs(targets - tf.sigmoid(logits))
@@ -153,6 +162,8 @@ def softmax(logit_scale: float = 1.0) -> ClassificationLoss:
     """
 
     def loss(logits: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        # The op of TensorFlow 1, with which the published loss was written, passes no gradient to
+        # labels. This one does.
         entropy = tf.nn.softmax_cross_entropy_with_logits(
             labels=tf.stop_gradient(targets), logits=logits / logit_scale
         )
@@ -187,6 +198,7 @@ def bootstrapped_sigmoid(alpha: float, hard: bool = False) -> ClassificationLoss
         predicted = tf.sigmoid(logits)
         if hard:
             predicted = tf.cast(predicted > 0.5, tf.float32)
+        # As published, nothing stops the gradient of the soft form through its own target.
         mixed = alpha * targets + (1.0 - alpha) * predicted
         return sigmoid(logits, mixed, weights)
 
@@ -249,6 +261,7 @@ def weight_classes(loss: ClassificationLoss, class_weights: Sequence[float]) -> 
     """
     if not class_weights:
         return loss
+    # Weights minus 1: the target row of background is all zeros here and keeps its factor of 1.
     excess = np.array(class_weights, np.float32) - 1.0
 
     def weighted(

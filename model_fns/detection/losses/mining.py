@@ -134,11 +134,14 @@ class HardExamples(Reduction):
             losses.classification * self._classification_weight
             + losses.localization * self._localization_weight
         )
+        # Where losses tie, in the order of anchors: a repeated run selects the same ones.
         order = tf.argsort(hardness, axis=1, direction='DESCENDING', stable=True)
         hard = self._hard(tf.gather(decode_boxes(), order, batch_dims=1))
         if self._negatives_per_positive is not None:
             hard = self._balanced(hard, tf.gather(assigned.matches, order, batch_dims=1))
         batch, anchors = tf.unstack(tf.shape(order))
+        # Each row of `order` is a permutation, so no index repeats. tf.scatter_nd would sum
+        # repeated ones.
         indices = order + anchors * tf.range(batch)[:, tf.newaxis]
         weights = tf.scatter_nd(
             tf.reshape(indices, [-1, 1]),
@@ -155,8 +158,10 @@ class HardExamples(Reduction):
 
     def _balanced(self, hard: tf.Tensor, matches: tf.Tensor) -> tf.Tensor:
         positive = tf.logical_and(hard, matches >= 0)
+        # Ignored anchors, with a match of -2, are neither positive nor negative.
         negative = tf.logical_and(hard, tf.equal(matches, matchers.UNMATCHED))
         num_positive = tf.reduce_sum(tf.cast(positive, tf.float32), axis=1, keepdims=True)
+        # Truncated, not rounded, as published.
         by_ratio = tf.cast(self._negatives_per_positive * num_positive, tf.int32)
         most = tf.maximum(by_ratio, self._least_negatives)
         return positive | (negative & (_count_up_to_here(negative) <= most))
@@ -186,13 +191,19 @@ class SampledExamples(Reduction):
         return drawn if weights is None else weights * drawn
 
     def _drawn(self, assigned: targets.Targets) -> tf.Tensor:
+        # Ignored anchors have a match below 0 too. Their class weights of 0 leave them out.
         counts = tf.reduce_any(tf.not_equal(assigned.class_weights, 0.0), axis=-1)
         positive = counts & (assigned.matches >= 0)
         negative = counts & (assigned.matches < 0)
         num_positive = tf.reduce_sum(tf.cast(positive, tf.float32), axis=1, keepdims=True)
+        # Without positives there are no negatives, as in the published sampler without a batch
+        # size.
         most = tf.cast(self._negatives_per_positive * num_positive, tf.int32)
+        # Stateless: the state of a random op is in no checkpoint, so a resumed run would draw
+        # others.
         seed = forward_pass.step_seed('sampled_examples')
         uniform = tf.random.stateless_uniform(tf.shape(negative), seed)
+        # 2 is beyond the draws in [0, 1): all other anchors come after the negatives.
         order = tf.argsort(tf.where(negative, uniform, 2.0), axis=1, stable=True)
         # The rank of each anchor is the inverse permutation of the order.
         ranks = tf.argsort(order, axis=1)
@@ -228,6 +239,7 @@ class WeightedNegatives(Reduction):
         wanted = tf.maximum(self._ratio * num_positive, self._least_negatives)
         if self._at_most_all:
             wanted = tf.minimum(wanted, num_negative)
+        # An image may have no negatives: every anchor matches or is ignored.
         return positive + negative * tf.math.divide_no_nan(wanted, num_negative)
 
 
@@ -276,6 +288,7 @@ def build_hard_examples(
     by_classes = miner.loss_type != kinds.LOCALIZATION
     by_boxes = miner.loss_type != kinds.CLASSIFICATION
     return HardExamples(
+        # As published, 0 means all here, and no ratio in `max_negatives_per_positive`.
         limit=miner.num_hard_examples or None,
         iou_threshold=miner.iou_threshold,
         classification_weight=classification_weight if by_classes else 0.0,
@@ -301,6 +314,8 @@ def _greedily_apart(boxes: tf.Tensor, iou_threshold: float, limit: tf.Tensor) ->
         return tf.fill(tf.shape(boxes)[:2], True)
     if iou_threshold < near_duplicates.LEAST_THRESHOLD:
         return _suppressed(boxes, tf.fill(tf.shape(boxes)[:2], True), iou_threshold, limit)
+    # The published SSDs have 0.99. Hardly any box has such a near duplicate, so the suppression
+    # gets few candidates instead of all anchors.
     candidates = near_duplicates.may_overlap(boxes, iou_threshold)
     return tf.logical_not(candidates) | _suppressed(boxes, candidates, iou_threshold, limit)
 
@@ -310,9 +325,12 @@ def _suppressed(
 ) -> tf.Tensor:
     """Suppress boxes among the candidates, and return the remaining ones: bool [B, A]."""
     batch, anchors = tf.unstack(tf.shape(candidates))
+    # The kernel refuses an output of 0 rows.
     most = tf.maximum(1, tf.reduce_max(tf.reduce_sum(tf.cast(candidates, tf.int32), axis=1)))
     # An earlier box has a higher rank. The kernel gets ranks as scores, and the ranks that it
     # returns identify the boxes.
+    # The hardness itself would not do: equal scores cannot be told apart afterwards. float32 counts
+    # exactly up to 2^24 anchors.
     ranks = tf.cast(anchors - tf.range(anchors), tf.float32)
     ranks, rows = tf.math.top_k(tf.where(candidates, ranks, 0.0), most)
     kept = tf.raw_ops.CombinedNonMaxSuppression(
@@ -321,6 +339,7 @@ def _suppressed(
         max_output_size_per_class=tf.minimum(limit, most),
         max_total_size=most,
         iou_threshold=iou_threshold,
+        # Strict: rows with a rank of 0, which are no candidates, are not kept.
         score_threshold=0.0,
         clip_boxes=False,
     ).nmsed_scores

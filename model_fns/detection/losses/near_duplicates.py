@@ -50,6 +50,8 @@ def may_overlap(boxes: tf.Tensor, iou_threshold: float) -> tf.Tensor:
     grids = tf.constant(
         [k * _GRID_FACTOR for k in range(_SHIFTS**2)], tf.int64, [_SHIFTS, _SHIFTS, 1, 1]
     )
+    # int64 wraps around in TensorFlow's kernels. Equal cells have equal keys, and a rare collision
+    # of others only adds a candidate.
     keys = tf.reduce_sum(positions * _POSITION_FACTORS, axis=-1) + (
         tf.reduce_sum(sizes * _SIZE_FACTORS, axis=-1) + (images * _IMAGE_FACTOR + grids)
     )
@@ -74,11 +76,15 @@ def _cells(
     """
     width = _WIDENING * math.log(1.0 / iou_threshold)
     shifts = tf.constant([k / _SHIFTS for k in range(_SHIFTS)], shape=[_SHIFTS, 1, 1, 1])
+    # Absolute, because the kernel that compares the candidates accepts swapped corners. The bound
+    # keeps the logarithm of an empty box finite.
     sides = tf.maximum(tf.abs(second - first), 1e-12)
     sizes = tf.floor(tf.math.log(sides) * (1.0 / width) + shifts)
     # The unit depends on the longest side in the cell.
     tolerance = _WIDENING * (1.0 - iou_threshold) / iou_threshold
     units = tf.exp((sizes - shifts) * width + (width + math.log(tolerance)))
+    # A box of a larger size cell has larger units, so keys of positions are compared within one
+    # size only: the size is part of the key.
     positions = tf.floor((tf.minimum(first, second) / units)[:, tf.newaxis] + shifts)
     return _as_integers(sizes)[:, tf.newaxis], _as_integers(positions)
 

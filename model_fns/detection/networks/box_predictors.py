@@ -122,6 +122,7 @@ class ConvolutionalBoxPredictor(BoxPredictor):
 
     def _apply_layers(self, features: tf.Tensor) -> tf.Tensor:
         least, most = self._depth_range
+        # The published rule in its order: `least` wins over `most`.
         depth = max(min(features.shape[-1], most), least)
         if depth:
             for index in range(self._num_layers):
@@ -135,6 +136,8 @@ class ConvolutionalBoxPredictor(BoxPredictor):
         )
         kernel_size = self._kernel_size
         if self._use_depthwise:
+            # As published, batch norm and activation are between both parts, unlike in
+            # `separable_conv2d`.
             features = layers.depthwise_conv2d(
                 features, kernel_size, self._style, f'{head.scope}_depthwise'
             )
@@ -209,6 +212,7 @@ class WeightSharedBoxPredictor(BoxPredictor):
                 'a weight-shared head needs the same number of anchors on every feature map; they '
                 f'are {list(anchors_per_location)}'
             )
+        # A convolution with shared weights needs the same number of input channels on all levels.
         projected_depth = _common_depth(feature_maps)
         codes, logits = [], []
         for level, (features, count) in enumerate(zip(feature_maps, anchors_per_location)):
@@ -256,6 +260,8 @@ class WeightSharedBoxPredictor(BoxPredictor):
                     self._kernel_size,
                     style,
                     f'conv2d_{index}',
+                    # Statistics differ between levels, weights do not. This is the name in
+                    # published checkpoints.
                     norm_scope=f'BatchNorm/feature_{level}',
                 )
         return features
@@ -326,6 +332,7 @@ def _build_convolutional(
     class_columns: int,
 ) -> ConvolutionalBoxPredictor:
     del generation
+    # As published, boxes have no dropout, only class logits have.
     keep = config.dropout_keep_probability if config.use_dropout else 1.0
     return ConvolutionalBoxPredictor(
         Head(code_size, 'BoxEncodingPredictor', clip=_clip_range(config)),
@@ -384,10 +391,14 @@ def _constant(value: float) -> layers.Initializer:
 
 def _flatten_anchors(predictions: tf.Tensor, head: Head, count: int) -> tf.Tensor:
     """Reshape [B, height, width, count * outputs] to float32 [B, anchors, outputs]."""
+    # Half types end here. Losses sum over all anchors, decoding takes exp of codes, and bfloat16
+    # has 8 significant bits.
     predictions = layers.to_float32(predictions)
     if head.clip is not None:
         predictions = tf.clip_by_value(predictions, *head.clip)
     shape: List[Optional[int]] = predictions.shape.as_list()
+    # tf.reshape infers one dimension only. A static number of anchors keeps the shapes of outputs
+    # static, which converters of files need.
     anchors = -1 if None in shape[1:3] else shape[1] * shape[2] * count
     batch = tf.shape(predictions)[0] if anchors == -1 else -1
     return tf.reshape(predictions, [batch, anchors, head.num_outputs])

@@ -55,6 +55,8 @@ def build_layer_style(
         regularize_depthwise=True,
         activation=activation(config),
         batch_norm=_batch_norm(config, inplace_batch_norm_update),
+        # EfficientDet's published configs set it: biases beside the betas of batch norm are in
+        # checkpoints.
         force_bias=config.force_use_bias,
     )
 
@@ -71,6 +73,7 @@ def _regularizer(section: Section[hyperparams_pb2.Hyperparams]) -> Optional[laye
     kind = config.regularizer.WhichOneof('regularizer_oneof')
     if kind == 'l1_regularizer':
         weight = config.regularizer.l1_regularizer.weight
+        # A weight of 0 would add an op for each layer to the losses.
         return layers.Regularizer('l1', weight) if weight else None
     if kind == 'l2_regularizer':
         return layers.l2(config.regularizer.l2_regularizer.weight)

@@ -41,6 +41,8 @@ _HEADS = {
     'ClassPredictor': ('class_predictions_with_background', '_class_predictor_layers'),
 }
 _TOWERS = {
+    # A tower for both heads is saved as that of boxes. The one of classes exists, without
+    # variables.
     'PredictionTower': 'box_encodings',
     'BoxPredictionTower': 'box_encodings',
     'ClassPredictionTower': 'class_predictions_with_background',
@@ -95,6 +97,8 @@ def map_single_shot_paths(
     else:
         extractor = f'{MODEL}_feature_extractor/'
         rules = [
+            # A layer that two objects own has one key, by the shortest path. So the used layers are
+            # under `_efficientnet`, and the rest under `classification_backbone`.
             *_used_rules(network, backbone, f'{extractor}_efficientnet/', last_layer),
             *backbone_rules(network, backbone, f'{extractor}classification_backbone/'),
             *pyramid_rules(
@@ -218,6 +222,8 @@ def pyramid_rules(
     return [
         (rf'{scope}/projection_{top}', f'{path}top_layers/0'),
         (
+            # Keras builds the pyramid from the coarsest level down: its list is in reverse order of
+            # scopes.
             rf'{scope}/projection_(\d+)',
             lambda match: f'{path}residual_blocks/{top - 1 - int(match[1])}/0',
         ),
@@ -239,6 +245,8 @@ def _stack_rules(backbone: str, path: str, pads: bool) -> Rules:
     return [
         (
             rf'{backbone}/.*_1_Conv2d_(\d+)_1x1_\d+(/BatchNorm)?',
+            # Elements 0 to 2 are the 1x1 convolution, its norm and activation. A padding layer
+            # precedes the 3x3 convolution only.
             lambda match: f'{path}{match[1]}/{1 if match[2] else 0}',
         ),
         (
@@ -279,11 +287,13 @@ def two_stage_head_rules(
     """
     first = f'{MODEL}_first_stage_box_predictor'
     second = f'{MODEL}_mask_rcnn_box_predictor/'
+    # Element 0 flattens the features.
     place = 1 + int(drops)
 
     def mask_place(match: re.Match[str]) -> str:
         index = int(match[1] or 0)
         late = enlarged is not None and index >= enlarged
+        # Convolution, norm and activation are three elements, late enlargement is one.
         place = 3 * index + int(late) + int(bool(match[2]))
         return f'{second}_third_stage_heads/mask_predictions/_mask_predictor_layers/{place}'
 
@@ -322,6 +332,8 @@ def own_head_rules(
 
     def place(match: re.Match[str]) -> str:
         kind, layers = _HEADS[match[2]]
+        # A separable head is a depthwise convolution, its norm, its activation, then the 1x1
+        # convolution.
         index = 3 if lite and not match[3] else int(bool(match[4]))
         index += int(drops and match[2] == 'ClassPredictor')
         return f'{path}{kind}/{match[1] or 0}/{layers}/{index}'

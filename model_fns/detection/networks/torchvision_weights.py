@@ -27,6 +27,7 @@ _NETWORK = 'resnet_v1_5_50'
 # torchvision has x before y, and width before height; here it is the other way round.
 _SIDES = [1, 0, 3, 2]
 # Factors of the box codes of the first stage here; torchvision has none.
+# Its second stage has them too (bbox_reg_weights), and the config of RetinaNet has factors of 1.
 _CODE_FACTORS = np.array([10.0, 10.0, 5.0, 5.0], np.float32)
 _REGION_LEVELS = 5
 _BINS = 7  # of a side of a box in the second stage
@@ -75,6 +76,7 @@ def bins_first(values: np.ndarray) -> np.ndarray:
     """Reorder the inputs [channels * bins, outputs] of a layer to [bins * channels, outputs]."""
     if values.ndim == 1:
         return values
+    # PyTorch flattens channels, rows, columns. TensorFlow flattens rows, columns, channels.
     bins = values.reshape([-1, _BINS, _BINS, values.shape[-1]])
     return bins.transpose([1, 2, 0, 3]).reshape(values.shape)
 
@@ -207,6 +209,8 @@ class Detector(Family):
     def _map_layer(self, name: str, shape: Shape) -> Iterator[Tuple[str, Tensor]]:
         module, _, last = name.rpartition('.')
         leaf = {'weight': 'weights', 'bias': 'biases'}.get(last)
+        # The same order serves transposed convolutions: PyTorch has [in, out, h, w] there,
+        # TensorFlow [h, w, out, in].
         axes = {1: (0,), 2: (1, 0), 4: (2, 3, 1, 0)}.get(len(shape))
         for pattern, find_scopes, convert in self.layers:
             match = re.fullmatch(pattern, module)
@@ -219,6 +223,7 @@ class Detector(Family):
 
 
 def _less_epsilon(variance: np.ndarray) -> np.ndarray:
+    # Batch norm here adds it again, so that the divisor is torchvision's.
     return variance - _EPSILON
 
 

@@ -132,6 +132,7 @@ def bifpn(
                     for index, name in enumerate(node.inputs)
                 ]
                 output = inputs[0]
+                # The coarse levels before the first iteration are only resampled, as published.
                 if len(inputs) > 1:
                     output = _post(_combine(inputs, pyramid.combine, style), pyramid.depth, style)
             known[node.name], levels[node.name] = output, node.level
@@ -168,12 +169,15 @@ def _input(
         style: style of the convolution.
     """
     if features.shape[-1] != depth:
+        # Before resampling, as published. Each edge has its own convolution, even if two edges read
+        # the same map of the backbone.
         linear = style.but(activation=None)
         features = layers.conv2d(features, depth, 1, linear, f'input_{index}')
     if level_step > 0:
         return layers.enlarge(features, 2**level_step)
     if level_step < 0:
         stride = 2**-level_step
+        # A window of 3 for a stride of 2, as published, not one of 2.
         return tf.nn.max_pool2d(features, stride + 1, stride, 'SAME')
     return features
 
@@ -183,6 +187,7 @@ def _combine(inputs: Sequence[tf.Tensor], method: str, style: layers.LayerStyle)
     weigh = COMBINATIONS.get(method, 'combine_method')
     terms = list(inputs)
     if weigh is not None:
+        # Not regularized, as published. The second dimension of 1 is that of published checkpoints.
         parameters = layers.variable(COMBINE_WEIGHTS, [len(inputs), 1], layers.ONES)
         factors = tf.unstack(weigh(tf.squeeze(parameters, [1])))
         terms = [layers.multiply(term, factor, style) for term, factor in zip(inputs, factors)]
@@ -195,5 +200,6 @@ def _combine(inputs: Sequence[tf.Tensor], method: str, style: layers.LayerStyle)
 
 def _post(features: tf.Tensor, depth: int, style: layers.LayerStyle) -> tf.Tensor:
     """Apply the activation, then the separable convolution and batch norm."""
+    # The published order: nothing follows batch norm, so outputs of nodes are unbounded.
     active = features if style.activation is None else style.activation(features)
     return layers.separable_conv2d(active, depth, 3, style.but(activation=None), 'post')

@@ -85,6 +85,7 @@ class SsdEfficientNetBifpn(FeatureExtractor):
         """Return the backbone's style; overriding hyperparameters only replace its regularizer."""
         style = self.network.style(self.settings.style.is_training, registry.Options())
         if self.settings.override_base:
+            # For biases too: those of the gates are regularized in the published backbone.
             regularizer = self.settings.style.regularizer
             style = style.but(regularizer=regularizer, bias_regularizer=regularizer)
         return self.settings.with_statistics(style)
@@ -113,6 +114,7 @@ class SsdEfficientNetBifpn(FeatureExtractor):
                 efficientnet.SIZES[self.backbone],
             )
         # All weights of the neck are initialized and regularized as configured.
+        # Unlike in other heads and necks of the second generation, see `Generation.bare_pointwise`.
         style = settings.style.but(pointwise_initializer=None, regularize_pointwise=True)
         return bifpn.bifpn(maps, self._neck, style)
 
@@ -157,6 +159,8 @@ def check_levels(min_level: int, max_level: int) -> None:
 def size_multiple(config: ssd_pb2.SsdFeatureExtractor) -> int:
     """Return the required divisor of the sides of inputs, by the type of a feature extractor."""
     levels = config.bifpn.DESCRIPTOR.fields_by_name['max_level']
+    # The power of a level like 2000000000 would take seconds and end in a traceback, before the
+    # rule of the field reports it.
     is_level = field_rules.get_range(levels).holds(config.bifpn.max_level)
     return 2**config.bifpn.max_level if config.type in TYPES and is_level else 1
 

@@ -107,6 +107,7 @@ class Settings:
 
     def depth(self, channels: float) -> int:
         """Multiply channels by the factor."""
+        # Truncated, as the published depth function does.
         return max(int(channels * self.depth_multiplier), self.min_depth)
 
     def options(self, **changes: Any) -> backbones.Options:
@@ -368,6 +369,7 @@ def get_extractor(name: str, where: str = '') -> Callable[[Settings], FeatureExt
 
 
 def _register_families() -> None:
+    # Not at the top of the file: the families import this module.
     for family in _FAMILIES:
         importlib.import_module(f'model_fns.detection.networks.feature_extractors.{family}')
 
@@ -393,5 +395,6 @@ def pad_to_multiple(images: tf.Tensor, multiple: int) -> tf.Tensor:
     ]
     extra = -size % multiple
     padded = tf.pad(images, [[0, 0], [0, extra[0]], [0, extra[1]], [0, 0]])
+    # The amount is a tensor, so tf.pad forgets static sides, which anchors and exports need.
     padded.set_shape([images.shape[0], *static, images.shape[3]])
     return padded

@@ -187,6 +187,8 @@ def _node(
 def _reduced(features: tf.Tensor, stride: int, padding: layers.Padding) -> tf.Tensor:
     """Compute the maximum of each 3x3 window; explicit padding is with zeros."""
     if padding == 'FIXED':
+        # SAME would pad with minus infinity. Linear maps may be negative at the border, where both
+        # differ.
         features, padding = tf.pad(features, [[0, 0], [1, 1], [1, 1], [0, 0]]), 'VALID'
     return tf.nn.max_pool2d(features, 3, stride, padding)
 

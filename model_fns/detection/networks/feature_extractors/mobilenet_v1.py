@@ -21,6 +21,7 @@ from model_fns.detection.networks.feature_extractors.stacks import (
 )
 
 # Channels of the last two layers, for the pyramid with separable convolutions.
+# In place of 1024 each, as the published extractor of fpnlite changes Conv2d_12 and Conv2d_13.
 _LITE_LAST_CHANNELS = (512, 256)
 
 
@@ -36,7 +37,10 @@ class SsdMobileNetV1(StackedExtractor):
 class EmbeddedSsdMobileNetV1(SsdMobileNetV1):
     """Feature extractor with five maps for 256x256 images; the last convolution is 2x2."""
 
+    # The published extractor asks for the backbone's default style, which leaves depthwise weights
+    # out. The plain one asks for them.
     style_changes = types.MappingProxyType({'regularize_depthwise': False})
+    # Maps of 256x256 images have 16, 8, 4 and 2 cells a side, and the last convolution sees 2 x 2.
     layout = (*SsdMobileNetV1.layout[:4], MapLayout(depth=256, kernel_size=2))
 
 
@@ -45,6 +49,7 @@ class SsdMobileNetV1Fpn(pyramids.PyramidExtractor):
     """Feature extractor with a feature pyramid."""
 
     backbone = 'mobilenet_v1'
+    # Published names go on counting after the backbone's last layer, Conv2d_13.
     coarse_scope, first_coarse = 'bottom_up_Conv2d_{}', 14
 
     def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
@@ -67,5 +72,7 @@ class SsdMobileNetV1Ppn(FeatureExtractor):
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """Compute the pooled maps: [B, height', width', channels'] each."""
         # The layers above the tap only exist because published checkpoints have their variables.
+        # Conv2d_12 and Conv2d_13 learn nothing: their batch norms get no gradient, and their
+        # weights only that of the regularizer.
         tap = self.end_points(images)[self.network.feature_maps[16]]
         return pooled_maps(tap, self.settings.num_layers)

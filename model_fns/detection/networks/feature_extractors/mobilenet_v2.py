@@ -37,6 +37,8 @@ class SsdMobileNetV2(StackedExtractor):
     """Feature extractor with two taps and four stacked maps (Sandler et al. 2018)."""
 
     backbone = 'mobilenet_v2'
+    # Section 6.2 of the paper: the first map is the expansion of layer 15, of stride 16, the others
+    # are on top of the last layer.
     layout = stack_layout(['layer_15/expansion_output', 'layer_19'])
 
     def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
@@ -54,10 +56,13 @@ class SsdMobileNetV2Fpn(pyramids.PyramidExtractor):
     """Feature extractor with a feature pyramid."""
 
     backbone = 'mobilenet_v2'
+    # Published names go on counting after the backbone's last layer, layer_19.
     coarse_scope, first_coarse = 'bottom_up_Conv2d_{}', 20
 
     def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
         """Compute the backbone's feature maps, [B, height', width', channels'] each."""
+        # The second generation computes the reduced width, but does not pass it on: the recorded
+        # kernel of Conv_1 is [1, 1, 320, 1280].
         narrows = self.settings.use_depthwise and self.settings.generation.narrows_lite
         last_channels = _LITE_LAST_CHANNELS if narrows else _last_channels(self.settings)
         return super().end_points(images, last_channels=last_channels, **options)
@@ -91,6 +96,8 @@ class SsdMobileNetV2MnasFpn(FeatureExtractor):
     def feature_maps(self, images: tf.Tensor) -> List[tf.Tensor]:
         """Compute the levels of the searched neck: [B, height', width', channels'] each."""
         settings = self.settings
+        # The 1x1 convolution layer_19 is only part of the classifier: the neck begins at the last
+        # bottleneck.
         end_points = self.end_points(images, final_endpoint='layer_18')
         is_training = settings.style.is_training
         return mnasfpn.mnasfpn(

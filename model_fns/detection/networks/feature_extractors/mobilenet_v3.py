@@ -16,6 +16,8 @@ class SsdMobileNetV3Large(StackedExtractor):
     """Feature extractor with two taps and four stacked maps (Howard et al. 2019)."""
 
     backbone = 'mobilenet_v3_large_det'
+    # Howard et al. 2019, section 6.3: the expansion layer of the 13th bottleneck block (the 9th of
+    # the small network), and the layer before pooling. layer_1 is the first convolution.
     layout = stack_layout(['layer_14/expansion_output', 'layer_17'])
 
     def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:

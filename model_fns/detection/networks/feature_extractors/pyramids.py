@@ -117,13 +117,20 @@ def feature_pyramid(
         number = len(maps)
         # As published, ops of the top-down path are in a separate scope.
         down = style.ranges_below('top_down')
+        # Laterals have biases, but neither batch norm nor activation, as published.
         top = layers.conv2d(maps[-1], depth, 1, down.linear(), f'projection_{number}')
         smooths_all = settings.pyramid is not None and settings.pyramid.smooths_all
+        # The published coarsest level is the bare lateral, without a bound: a recorded fpnlite has
+        # values up to 13.3 there, and at most 6 on the smoothed levels.
         levels = [conv(top, depth, 3, down, f'smoothing_{number}') if smooths_all else top]
         for index in range(number - 1, 0, -1):
             across = layers.conv2d(maps[index - 1], depth, 1, down.linear(), f'projection_{index}')
+            # TensorFlow numbers unnamed ops like this. The published ranges of quantization have
+            # these names.
             summed = f'add_{number - 1 - index}' if index < number - 1 else 'add'
             top = layers.add(
+                # A map of an odd side n has (n + 1) / 2 cells on the level above, which is one too
+                # many after doubling.
                 _cut(layers.enlarge(top), across),
                 across,
                 down,
@@ -132,8 +139,11 @@ def feature_pyramid(
             levels.insert(0, conv(top, depth, 3, down, f'smoothing_{index}'))
             if settings.generation.passes_smoothed and not smooths_all:
                 top = levels[0]
+        # PyTorch pads a stride-2 convolution on both sides, SAME pads even maps at the bottom and
+        # right only.
         padding = 'FIXED' if smooths_all else settings.padding
         for index, scope in enumerate(coarse_scopes):
+            # torchvision's LastLevelP6P7 has an activation before P7, and none before P6.
             below = tf.nn.relu(levels[-1]) if smooths_all and index else levels[-1]
             levels.append(conv(below, depth, 3, style, scope, stride=2, padding=padding))
     return levels

@@ -20,6 +20,7 @@ from model_fns.detection.networks.feature_extractors.stacks import pooled_maps
 tf1 = tf.compat.v1
 
 # Channels of the first map of a pooling pyramid.
+# Fixed as published: the number is in the name of the layer too.
 _POOLED_DEPTH = 1024
 
 
@@ -31,6 +32,7 @@ class _ResNetV1Extractor(FeatureExtractor):
         network: name of the backbone.
     """
 
+    # As the published extractors assert: one pixel more than the stride of level 7.
     min_size = 129
     has_residual_backbone = True
 
@@ -49,6 +51,8 @@ class _ResNetV1Extractor(FeatureExtractor):
         """
         settings = self.settings
         if not settings.generation.strides_first:
+            # TF-Slim strides in the last unit of a block, so a level would have half the size. The
+            # published pyramids ask for `store_non_strided_activations` too.
             return super().end_points(images, subsample_after=True, **options)
         own = settings.override_base and settings.generation.overrides_sums
         activation = settings.style.activation if own else None

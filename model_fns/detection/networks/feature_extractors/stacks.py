@@ -41,6 +41,8 @@ def stack_layout(
     taps: Sequence[str], depths: Sequence[int] = (512, 256, 256, 128)
 ) -> Tuple[MapLayout, ...]:
     """Build the layout of taps and stacked maps of these channels (Huang et al. 2017)."""
+    # The paper's VGG has 256 channels in the last map (Liu et al. 2016, figure 2), the published
+    # MobileNets and Inceptions 128.
     return (
         *(MapLayout(tap) for tap in taps),
         *(MapLayout(depth=depth) for depth in depths),
@@ -54,6 +56,7 @@ class StackedExtractor(FeatureExtractor):
         layout: layout of the feature maps.
     """
 
+    # As the published extractors assert: one pixel more than the stride of the last tap.
     min_size = 33
     unsupported: Tuple[Tuple[str, str], ...] = (('pyramid', 'it has no feature pyramid'),)
     rare = ('pad_stacked_maps',)
@@ -120,6 +123,8 @@ def pooled_maps(features: tf.Tensor, num_layers: int) -> List[tf.Tensor]:
 def _stacked_map(
     features: tf.Tensor, prefix: str, index: int, layout: MapLayout, settings: Settings
 ) -> tf.Tensor:
+    # The factor and the least depth apply to each number, as published: half of a bounded depth
+    # would differ.
     half, depth = settings.depth(layout.depth / 2), settings.depth(layout.depth)
     size = layout.kernel_size
     features = layers.conv2d(
