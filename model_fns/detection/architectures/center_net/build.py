@@ -180,6 +180,7 @@ def _keypoints(
         name=config.task_name,
         class_index=class_index,
         keypoints=tuple(number for number, _ in places),
+        # Labels without a deviation have 1, as published.
         deviations=tuple(config.keypoint_label_to_std.get(label, 1.0) for _, label in places),
         heatmap_loss=_focal(config.loss.classification_loss),
         point_loss=_cell_loss(section.child('loss.localization_loss')),
@@ -215,6 +216,7 @@ def _head(
 
 def _focal(config: losses_pb2.ClassificationLoss) -> PenaltyReducedFocalLoss:
     focal = config.penalty_reduced_logistic_focal_loss
+    # Unset exponents are 0, the default of the published schema, not 2 and 4 as in the paper.
     return PenaltyReducedFocalLoss(focal.alpha, focal.beta)
 
 

@@ -36,8 +36,10 @@ _MOBILENET_FIELDS = ('depth_multiplier', 'use_separable_conv', 'upsampling_inter
 _SIDES = {'fixed_shape_resizer': ('height', 'width'), 'pad_to_multiple_resizer': ('multiple',)}
 # The published CenterNets are Keras models, whose defaults differ from those of TF-Slim.
 _KERAS_DECAY = 0.99
+# As in keras.applications.resnet. Other layers have Keras's default of 1e-3.
 _RESNET_EPSILON = 1.001e-5
 _TOP_CHANNELS = 256
+# Those of Keras's mode 'caffe', in its order of colors.
 _BLUE_GREEN_RED_MEANS = (103.939, 116.779, 123.68)
 
 
@@ -226,6 +228,7 @@ def _deconvolved(
 ) -> tf.Tensor:
     """Convolve the coarsest map and enlarge it three times."""
     style, features = keras_style(settings, is_training), maps[-1]
+    # Zhou et al. 2019, section 5: Xiao et al. 2018 with fewer channels in the upsampling.
     for index, depth in enumerate((256, 128, 64), start=1):
         features = layers.conv2d(features, depth, kernel, style, f'{CONV}_{index}')
         features = layers.conv2d_transpose(features, depth, 3, style, f'{TRANSPOSED}_{index}')
@@ -279,6 +282,8 @@ def _blocks(end_points: registry.EndPoints, scope: str) -> List[tf.Tensor]:
 def _resnet_v1_base(name: str) -> Base:
     def build(images: tf.Tensor, settings: Settings, is_training: bool) -> List[tf.Tensor]:
         style = keras_style(settings, is_training, _RESNET_EPSILON)
+        # keras.applications pads with zeros and pools without padding. SAME pads with minus
+        # infinity, and at other sides.
         options = registry.Options(strides_first=True, pool_padding='FIXED')
         return _blocks(resnet_v1.resnet_v1_features(images, style, options, name), name)
 
@@ -309,6 +314,7 @@ def _with_unused_norm(
 ) -> List[tf.Tensor]:
     """Return the maps, and build an unused batch norm that published checkpoints contain."""
     with tf1.variable_scope(scope):
+        # Frozen: its moving statistics would be updated by a layer that nothing reads.
         resnet_v2.postnorm(maps[-1], style.frozen())
     return maps
 
@@ -354,6 +360,7 @@ def _to_unit(images: tf.Tensor) -> tf.Tensor:
 
 
 def _minus_means(images: tf.Tensor) -> tf.Tensor:
+    # Also after bgr_ordering, as published: Keras's function reverses whatever it gets.
     return tf.reverse(images, axis=[-1]) - tf.constant(_BLUE_GREEN_RED_MEANS, tf.float32)
 
 
@@ -387,6 +394,7 @@ for _suffix in ('', '_sep_conv'):
         f'mobilenet_v2_fpn{_suffix}',
         Kind(
             mobilenet_v2.SCOPE,
+            # block_9_add of Keras, not the last one of stride 16, block_12_add: as published.
             _mobilenet_base(('layer_4', 'layer_7', 'layer_11', 'layer_19')),
             _to_unit,
             up=_mobilenet_pyramid,

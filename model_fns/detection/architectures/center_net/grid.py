@@ -61,6 +61,7 @@ def gather_cells(maps: tf.Tensor, cells: tf.Tensor) -> tf.Tensor:
 
 def disc(radius: int) -> np.ndarray:
     """List the offsets of cells within a radius, float32 [n, 2], row by row."""
+    # The published offset_peak_radius of 3 has 29 cells.
     side = range(-radius, radius + 1)
     return np.array([(y, x) for y in side for x in side if y * y + x * x <= radius**2], np.float32)
 
@@ -101,6 +102,7 @@ def sigmas(heights: tf.Tensor, widths: tf.Tensor, least_overlap: float) -> tf.Te
     def root(b: tf.Tensor, four_a_c: tf.Tensor) -> tf.Tensor:
         return (b + tf.sqrt(tf.maximum(tf.square(b) - four_a_c, 0.0))) / 2.0
 
+    # In practice the last root is the smallest.
     radius = tf.minimum(
         tf.minimum(
             root(total, 4.0 * area * over / (1.0 + least_overlap)),
@@ -108,4 +110,5 @@ def sigmas(heights: tf.Tensor, widths: tf.Tensor, least_overlap: float) -> tf.Te
         ),
         root(-2.0 * least_overlap * total, -16.0 * least_overlap * over * area),
     )
+    # A diameter of six standard deviations (Law and Deng 2018: a third of the radius).
     return (2.0 * tf.maximum(tf.floor(radius), 0.0) + 1.0) / 6.0

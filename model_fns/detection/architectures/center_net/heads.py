@@ -56,6 +56,8 @@ def predict(
     Returns:
         float32 [B, H, W, head.channels] for each map.
     """
+    # Keras's defaults, as published: Glorot's initial values, biases, no batch norm, no
+    # regularizer. The config has no hyperparameters for heads.
     style = layers.LayerStyle(is_training=is_training)
     last_bias = layers.ZEROS if head.bias is None else _constant(head.bias)
     convolve = layers.separable_conv2d if separable else layers.conv2d

@@ -62,6 +62,8 @@ def hourglass_style(is_training: bool) -> layers.LayerStyle:
     """Build the published style: no biases, and a decay of moving statistics of 0.1."""
     return layers.LayerStyle(
         is_training=is_training,
+        # 0.1 is PyTorch's default momentum, the weight of the new value. The published code passes
+        # it to Keras as that of the old one, and its checkpoints have such statistics.
         batch_norm=layers.BatchNorm(decay=0.1, epsilon=1e-5, scale=True),
     )
 
@@ -129,6 +131,7 @@ def _hourglass(
             for index in range(blocks[1]):
                 features = _residual(features, channels[1], style, f'inner_block/{index}')
         for index in range(blocks[0]):
+            # As published the last block changes the number of channels, not the first.
             depth = channels[0] if index + 1 == blocks[0] else channels[1]
             features = _residual(features, depth, style, f'decoder_block/{index}')
         return layers.add(shortcut, layers.enlarge(features), style)
@@ -140,6 +143,7 @@ def _residual(
     """Build a residual block: two 3x3 convolutions plus the input or its projection."""
     linear = style.but(activation=None)
     with tf1.variable_scope(scope):
+        # SAME would pad an even map with stride 2 at the bottom and right only.
         inner = layers.conv2d(
             inputs, channels, 3, style, 'conv_block', stride=stride, padding='FIXED'
         )

@@ -18,6 +18,7 @@ from estimator_lib.registry import Registry
 from model_fns.detection.architectures.center_net import grid, keypoints, objects
 
 # Distance of invalid candidates, in cells.
+# As published: farther than any cell, and still a number for all rankings.
 _FAR = 1e5
 
 
@@ -96,6 +97,7 @@ class Search:
         task, count = self.task, len(self.task.keypoints)
         regression = grid.gather_cells(predictions[task.regression_head.name][-1], cells)
         shape = [-1, cells.shape[1], count, 2]
+        # From the cell itself: as published, the offset of the object's center does not count here.
         expected = tf.reshape(regression, shape) + tf.cast(cells, tf.float32)[:, :, tf.newaxis]
         candidates = self.candidates(
             predictions[task.heatmap_head.name][-1], predictions[task.offset_head.name][-1]
@@ -119,6 +121,7 @@ class Search:
             moved = keypoints.gather_keypoints(offsets, cells[:, tf.newaxis], count)[:, 0]
         else:
             moved = grid.gather_cells(offsets, cells)
+        # A threshold of 0 would take cells that are no peaks, whose score is set to 0.
         valid = tf.logical_and(peaks.scores >= self.least_score, peaks.scores > 0.0)
         return Candidates(tf.cast(cells, tf.float32) + moved, peaks.scores, valid)
 
@@ -141,10 +144,13 @@ class Search:
             (boxes[..., :2] + boxes[..., 2:]) / 2.0,
             (boxes[..., 2:] - boxes[..., :2]) / 2.0,
         )
+        # The reach below is measured by the scaled box too, so 0.3 is 0.36 of the longer side. As
+        # published, rankings use the box without the scale.
         half *= self.box_scale
         off = tf.abs(places - center[:, :, tf.newaxis])
         inside = tf.reduce_all(off <= half[:, :, tf.newaxis], axis=-1)
         reach = 2.0 * tf.reduce_max(half, axis=-1, keepdims=True) * self.reach
+        # As published: the nearest candidate, even if another one has the best rank.
         near = tf.reduce_min(distances, axis=-1) <= reach
         taken = tf.logical_and(tf.logical_and(inside, near), scores >= self.least_score)
         return Found(
@@ -210,6 +216,7 @@ def _rank_by_scaled_ratio(
     search: Search, distances: tf.Tensor, scores: tf.Tensor, sizes: tf.Tensor
 ) -> tf.Tensor:
     longest = tf.reduce_max(sizes, axis=-1)
+    # Both summands are 0 for a box without a size at the place of a candidate.
     return tf.math.divide_no_nan(scores, distances + search.distance_multiplier * longest)
 
 

@@ -120,9 +120,12 @@ class KeypointTask:
                 f'{max(self.keypoints) + 1}, for the keypoints of {self.name!r}.'
             )
         wanted = tf.gather(groundtruth.keypoints, self.keypoints, axis=2)
+        # A visibility only counts here as NaN, as published: the weights of keypoints in records
+        # are not passed on.
         known = tf.logical_not(tf.math.is_nan(wanted))
         object_weights = places.weights * groundtruth.classes[..., self.class_index]
         weights = object_weights[..., tf.newaxis] * tf.cast(known[..., 0], tf.float32)
+        # NaN times a weight of 0 is NaN, so missing places become numbers.
         return Points(tf.where(known, wanted, 0.0) * grid.float_sides(maps), weights)
 
     def _heatmap_loss(
@@ -181,6 +184,8 @@ class KeypointTask:
             by_keypoint: True: predictions have 2 K channels, whatever `own_offsets` says.
         """
         cells, inside = grid.around(sources, self.radius, predictions[0])
+        # From each cell of the disc, so that a peak may be a few cells off and still be moved to
+        # its keypoint.
         targets = points.places[..., tf.newaxis, :] - cells
         weights = points.weights[..., tf.newaxis] * inside
         places = tf.cast(cells, tf.int32)
@@ -210,6 +215,7 @@ def gather_keypoints(maps: tf.Tensor, cells: tf.Tensor, count: int) -> tf.Tensor
     # One row has the cells of all kinds, so that only values of one kind are gathered.
     flat = tf.reshape(maps, [-1, height * width * count, 2])
     indices = cells[..., 0] * width + cells[..., 1]
+    # As in `grid.gather_cells`. tf.gather fails out of range on a CPU and returns zeros on a GPU.
     indices = tf.clip_by_value(indices, 0, height * width - 1)
     return tf.gather(flat, indices * count + tf.range(count)[:, tf.newaxis], batch_dims=1)
 
@@ -227,4 +233,5 @@ def _unlabeled(places: objects.Places, points: Points, maps: tf.Tensor) -> tf.Te
 
     # Number of such boxes around each cell: [B, H, W, K].
     count = tf.einsum('bmh,bmw,bmk->bhwk', within(height, 0), within(width, 1), missing)
+    # Whole numbers in float32: 0.5 is between none and one.
     return tf.cast(count < 0.5, tf.float32)

@@ -108,6 +108,7 @@ class CenterNetModel(detector.Detector):
         groundtruth: targets.Groundtruth,
     ) -> Dict[str, tf.Tensor]:
         """Compute the losses of all heads, scalars; heat maps ignore cells of padding."""
+        # A Gaussian is drawn for each row, and most of max_number_of_boxes rows are padding.
         groundtruth = groundtruth.trimmed()
         by_head = self._group_by_head(predictions)
         values: Dict[str, tf.Tensor] = {}
@@ -120,6 +121,7 @@ class CenterNetModel(detector.Detector):
     ) -> Dict[str, tf.Tensor]:
         """Convert raw predictions to detections."""
         by_head = self._group_by_head(predictions)
+        # As published, earlier hourglasses are supervised, but only the last one detects.
         last = {name: maps[-1] for name, maps in by_head.items()}
         peaks = self._objects.peaks(last[objects.CENTER], true_shapes)
         boxes = self._objects.boxes(peaks, last[objects.SIZE], last[objects.OFFSET])
@@ -132,6 +134,7 @@ class CenterNetModel(detector.Detector):
             outputs[fields.DETECTION_KEYPOINT_SCORES] = keypoint_scores
         outputs[fields.DETECTION_BOXES_STRIDED] = boxes
         outputs[fields.DETECTION_MULTICLASS_SCORES] = peaks.class_scores
+        # The grid includes padding, the sides do not: boxes may reach beyond the image.
         normalized = tf.clip_by_value(boxes / tf.tile(sides, [1, 1, 2]), 0.0, 1.0)
         if self._post_processor is not None:
             return self._suppressed(normalized, peaks.classes, scores, outputs)

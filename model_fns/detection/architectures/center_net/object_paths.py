@@ -102,6 +102,8 @@ def _numbered(
 def _hourglass_rules(scope: str) -> object_paths.Rules:
     """Build the rules of an hourglass, whose scopes are the names of objects."""
     return [
+        # The second convolution of a residual block consists of attributes of the block, `conv` and
+        # `norm`. The others are objects with such attributes. The first match counts.
         (rf'{scope}/(.*)/conv/{_NORM}', rf'{_HOURGLASS}\1/norm'),
         (rf'{scope}/(.*)/conv', rf'{_HOURGLASS}\1/conv'),
         (rf'{scope}/(.*)/{_NORM}', rf'{_HOURGLASS}\1/norm'),
@@ -123,6 +125,7 @@ def _head_rules(all_heads: Sequence[heads.Head]) -> object_paths.Rules:
 
 def _escaped(key: str) -> str:
     """Escape a key of a dictionary for paths."""
+    # As TensorFlow's checkpoints escape names of edges: first its own escape character.
     return key.replace('.', '..').replace('/', '.S')
 
 

@@ -22,6 +22,7 @@ SIZE = 'box/scale'
 OFFSET = 'box/offset'
 
 # Tolerance below the highest cell of a window, within which a cell is a peak.
+# As published: a maximum is compared with the output of a max pool by their difference.
 _TOLERANCE = 1e-6
 
 Maps = Sequence[tf.Tensor]
@@ -127,6 +128,7 @@ class Objects:
         """
         first = predictions[CENTER][0]
         places = place_boxes(groundtruth, first)
+        # As published, the number of boxes of the whole batch, not the sum of their weights.
         counted = tf.reduce_sum(tf.cast(places.weights > 0, tf.float32))
         share = 1.0 / (tf.maximum(counted, 1.0) * len(predictions[CENTER]))
         heat = self.heat(places, groundtruth.classes, first)
@@ -164,6 +166,7 @@ class Objects:
         height, width = grid.spatial_size(maps)
         batch = tf.shape(maps)[0]
         spread = grid.sigmas(places.sizes[..., 0], places.sizes[..., 1], self.least_overlap)
+        # A box is in one map. The published sparse form takes the first class of several too.
         labels = tf.argmax(classes, axis=-1, output_type=tf.int32)
         weights = places.weights * tf.reduce_max(classes, axis=-1)
         heat = heatmaps.largest_gaussians(
@@ -199,6 +202,7 @@ class Objects:
             ),
             self.max_detections,
         )
+        # As published, cells of all classes compete for the same N places.
         places = best.places[:, 0]
         cells = places // self.num_classes
         cells = tf.stack([cells // width, cells % width], axis=-1)
@@ -218,6 +222,7 @@ class Objects:
             offsets: float32 [B, H, W, 2].
         """
         centers = tf.cast(peaks.cells, tf.float32) + grid.gather_cells(offsets, peaks.cells)
+        # Sizes are linear outputs without a bound, no exponentials: they may be negative.
         half = tf.maximum(grid.gather_cells(sizes, peaks.cells), 0.0) / 2.0
         boxes = tf.concat([centers - half, centers + half], axis=-1)
         return tf.clip_by_value(boxes, 0.0, tf.tile(grid.float_sides(sizes), [2]))
@@ -257,5 +262,6 @@ def top_peaks(scores: tf.Tensor, count: int) -> TopPeaks:
     """Find the highest of scores [B, rows, cells]; a tiny map with fewer is padded with 0."""
     short = tf.maximum(count - tf.shape(scores)[-1], 0)
     top = tf.math.top_k(tf.pad(scores, [[0, 0], [0, 0], [0, short]]), count)
+    # Indices of the padding are beyond the map, and are gathered by later.
     last = tf.shape(scores)[-1] - 1
     return TopPeaks(top.values, tf.minimum(top.indices, last))

@@ -145,6 +145,7 @@ def _first_stage(section: Section[_Config]) -> stages.FirstStage:
             config.first_stage_box_predictor_kernel_size,
             config.first_stage_atrous_rate,
             coder.code_size,
+            # torchvision's head of the first stage has ReLU.
             tf.nn.relu if _has_torchvision_pyramid(config) else tf.nn.relu6,
         )
 
@@ -159,6 +160,8 @@ def _first_stage(section: Section[_Config]) -> stages.FirstStage:
             iou_threshold=config.first_stage_nms_iou_threshold,
             max_per_class=proposals,
             max_total=proposals,
+            # TensorFlow's combined kernel keeps boxes that clipping leaves without area. The other
+            # published form drops them.
             drop_empty=not config.use_combined_nms_in_first_stage,
             family=family,
         ),
@@ -354,6 +357,7 @@ def _fully_connected(section: Section[_Config], is_training: bool) -> layers.Lay
 def _box_losses(section: Section[_Config]) -> second_stage.BoxLosses:
     config = section.message
     kind = 'second_stage_classification_loss'
+    # As published, an unset loss is softmax.
     chosen = losses.softmax()
     if getattr(config, kind).WhichOneof('classification_loss'):
         chosen = losses.build_classification_loss(section.child(kind), config.num_classes)
@@ -377,6 +381,7 @@ def _box_losses(section: Section[_Config]) -> second_stage.BoxLosses:
 
 
 def _sampler(config: _Config, size: int, fraction: float) -> sampling.BalancedSampler:
+    # As published, the static sampler needs static shapes and is ignored without them.
     fill = config.use_static_balanced_label_sampler and config.use_static_shapes
     return sampling.BalancedSampler(size, fraction, fill)
 

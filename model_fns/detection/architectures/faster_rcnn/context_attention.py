@@ -18,6 +18,8 @@ tf1 = tf.compat.v1
 
 _SCOPE = 'AttentionBlock0_AttentionLayer0'
 _PROJECTION = 'fully_connected'
+# TF-Slim numbers layers without a name in the order of calls. The projection of the result is
+# outside of the scope, and so the first of its name there.
 _QUERIES, _KEYS, _VALUES = _PROJECTION, f'{_PROJECTION}_1', f'{_PROJECTION}_2'
 
 # The logit of invalid features, before the division by the temperature.
@@ -104,6 +106,8 @@ class ContextAttention:
         values = tf.math.l2_normalize(values, -1) * is_remembered
         cosines = tf.matmul(queries, keys, transpose_b=True)
         is_valid = tf.linalg.matrix_transpose(is_remembered) > 0
+        # exp(-1e7) is exactly 0 in float32 beside any valid row. Without a valid row all weights
+        # are equal, and the values are 0.
         weights = tf.nn.softmax(tf.where(is_valid, cosines, _LEAST) / self.temperature)
         attended = tf.matmul(weights, values)
         return 2.0 * pooled + self._project(attended, features.shape[-1], is_training, _PROJECTION)
@@ -115,6 +119,7 @@ class ContextAttention:
         style = layers.LayerStyle(
             is_training=is_training,
             activation=tf.nn.relu6,
+            # Fixed in the published code, whatever the config says.
             batch_norm=layers.BatchNorm(decay=0.97, epsilon=0.001, scale=True),
         )
         flat = tf.reshape(values, [-1, values.shape[-1]])

@@ -147,6 +147,8 @@ class Extractor:
             checkpoint_type: `detection`: names are the same; `classification`: names are those of
                 the whole network.
         """
+        # In this order of scopes: both stages have block4 of a ResNet, and the later one replaces
+        # the earlier, as published.
         restored: Dict[str, tf.Variable] = {}
         for scope in self.scopes:
             for name, variable in variables.items():
@@ -219,6 +221,8 @@ class Extractor:
         if style is None or self.keeps_style:
             configured = style
             published = self._network.detection_style or self._network.style
+            # The published extractors have a decay of 0 that no config changes. NASNet's scope sets
+            # its own.
             options = registry.Options() if self.of_cells else registry.Options(weight_decay=0.0)
             style = published(is_training, options)
             if self.scales_batch_norm:
@@ -286,6 +290,7 @@ def _resnet(name: str) -> FirstStage:
     def build(images: tf.Tensor, style: layers.LayerStyle, stride: int) -> tf.Tensor:
         network = registry.get_network(name, task='detection')
         points = network.features(images, style, registry.Options(output_stride=stride))
+        # block4 has 30 trainable variables without a gradient. Published checkpoints have them.
         return points[f'{network.scope}/block3']
 
     return build

@@ -20,6 +20,7 @@ from model_fns.detection.boxes import axis_aligned, targets
 tf1 = tf.compat.v1
 
 _SCOPE = 'SecondStageBoxPredictor/KeypointPredictor'
+# The paper gives no size of the transposed kernel. 4 is that of Detectron and torchvision.
 _KERNEL, _TRANSPOSED_KERNEL = 3, 4
 
 
@@ -128,6 +129,7 @@ def locate(
         where there is no label; the index is then 0.
     """
     near, far = tf.split(boxes[:, tf.newaxis], 2, axis=-1)
+    # Padding rows have boxes without area, whose indices must be numbers too.
     shares = tf.math.divide_no_nan(points - near, far - near)
     has_area = axis_aligned.has_area(boxes)[:, tf.newaxis]
     # A comparison with NaN is false.

@@ -28,6 +28,7 @@ class Bins:
     """
 
     grid: Tuple[int, int] = (3, 3)
+    # The published rfcn_resnet101 samples 18 x 18, six rows and columns in a bin.
     crop: Tuple[int, int] = (12, 12)
 
     @property
@@ -45,6 +46,7 @@ class Bins:
         Returns:
             [B * N, rows of bins, columns of bins, rows of samples, columns of samples, K].
         """
+        # Without a rest: `config_rules.two_stage` refuses others.
         size = [whole // parts for whole, parts in zip(self.crop, self.grid)]
         batch, count = tf.unstack(tf.shape(boxes)[:2])
         # Each bin becomes one image, so that one kernel samples all of them.
@@ -61,6 +63,7 @@ class Bins:
 
     def pooled(self, maps: tf.Tensor, boxes: tf.Tensor) -> tf.Tensor:
         """Compute the mean of all samples of each box, [B * N, K]; see `samples`."""
+        # Bins have equally many samples, so this is the mean of the bins' means.
         return tf.reduce_mean(self.samples(maps, boxes), [1, 2, 3, 4])
 
     def _split(self, boxes: tf.Tensor) -> tf.Tensor:

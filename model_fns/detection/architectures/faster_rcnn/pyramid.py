@@ -20,11 +20,13 @@ from model_fns.detection.networks.feature_extractors import pyramids
 from model_fns.detection.networks.feature_extractors.extractor import Pyramid, Settings
 
 # Channels of the layers for features of boxes, as published; no config changes them.
+# Lin et al. 2016, section 4.2: two hidden layers of 1,024.
 BOX_DEPTH = 1024
 # Scopes of these layers, in their order.
 _BOX_LAYERS = ('fully_connected', 'BatchNorm', 'fully_connected_1')
 
 # The side in pixels of a box of the second to last level, as published.
+# Equation 1 of the paper: the side of ImageNet's crops.
 _SIDE = 224.0
 
 
@@ -157,6 +159,8 @@ def assign_levels(areas: tf.Tensor, count: int) -> tf.Tensor:
     """
     # Areas are compared with bounds, because a logarithm would round, and is undefined for a box
     # without an area.
+    # The published code counts from the last level. With levels 2 to 6 a side of 224 is on level 5,
+    # one coarser than in the paper. torchvision crops from four levels, and so from level 4.
     least = [(_SIDE * 2.0 ** (level - count + 2)) ** 2 for level in range(1, count)]
     reached = areas[:, tf.newaxis] >= tf.constant(least, areas.dtype)
     return tf.reduce_sum(tf.cast(reached, tf.int32), axis=1)
@@ -190,4 +194,5 @@ def crop_by_level(
         )
         rows.append(tf.concat([selected, dropped], 0))
         crops.append(crop(level, own_boxes, own_images))
+    # The row `dropped` comes from each level. It is the last one, and is cut off.
     return tf.dynamic_stitch(rows, crops)[:num_boxes]

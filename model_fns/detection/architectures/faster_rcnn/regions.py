@@ -112,6 +112,7 @@ def rows_inside(anchors: Array, size: Size, where: str) -> Array:
     )
     height, width = (tf.cast(side, tf.float32) if tf.is_tensor(side) else side for side in size)
     ymin, xmin, ymax, xmax = (anchors[:, side] for side in range(axis_aligned.SIZE))
+    # The window is the padded input, as published: padding counts as a part of it.
     inside = (ymin >= 0) & (xmin >= 0) & (ymax <= height) & (xmax <= width)
     if not tf.is_tensor(inside):
         rows = np.flatnonzero(inside)
@@ -191,6 +192,8 @@ class RegionLosses:
         positive = assigned.class_targets[..., 1] > 0
         candidates = assigned.class_weights[..., 0] > 0
         seed = forward_pass.step_seed('first_stage_minibatch')
+        # Evaluations sample too, as published, so their losses of the first stage are those of a
+        # sample.
         drawn = sampling.draws(seed, groundtruth.numbers(), tf.shape(anchors)[0])
         sampled = tf.cast(self.sampler.sample(positive, candidates, drawn), tf.float32)
         counts = tf.maximum(tf.reduce_sum(sampled, axis=1), 1.0)
@@ -231,8 +234,11 @@ class Proposals:
             examples: integers [B], a number for each example.
         """
         rows = tf.shape(self.boxes)[1]
+        # As published, groundtruth boxes are not added to the proposals, unlike in Detectron.
         is_valid = tf.range(rows) < self.counts[:, tf.newaxis]
         candidates = is_valid & (tf.reduce_mean(assigned.class_weights, axis=-1) > 0)
+        # Column 0 is background. Of several classes of an object the first one counts, as
+        # published.
         positive = tf.argmax(assigned.class_targets, axis=-1) > 0
         drawn = sampling.draws(forward_pass.step_seed('second_stage_batch'), examples, rows)
         chosen = sampler.sample(positive, candidates, drawn)

@@ -15,6 +15,7 @@ import tensorflow as tf
 _ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _LAST_SHIFT = 31
 # Odd factors, which map consecutive numbers to distant ones.
+# The first is the increment of SplitMix64, 2^64 over the golden ratio.
 _SEED_FACTOR, _STEP_FACTOR = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 _EXAMPLE_FACTOR, _ROW_FACTOR = 0x8CB92BA72F3D8DD7, 0xAEF17502108EF2D9
 _BITS = 24  # bits of a draw that a float32 represents exactly
@@ -71,6 +72,7 @@ class BalancedSampler:
             candidates = candidates | (others & first)
         positives = candidates & positive
         negatives = candidates & tf.logical_not(positive)
+        # A quarter of 64 are 16 positives. Too few negatives do not bring more, as published.
         wanted = tf.constant(int(self.positive_fraction * self.size))
         if self.fill:
             wanted = tf.maximum(wanted, self.size - _count(negatives))
@@ -83,6 +85,7 @@ class BalancedSampler:
         """Select the rows [B, A] with the counts [B] lowest draws of each image: bool [B, A]."""
         batch, total = tf.unstack(tf.shape(rows))
         most = tf.minimum(self.size, total)
+        # top_k finds the highest values: draws below 1 leave a key above 0, other rows have -1.
         keys, indices = tf.math.top_k(tf.where(rows, 1.0 - drawn, -1.0), most)
         taken = (keys >= 0) & (tf.range(most) < counts[:, tf.newaxis])
         indices += total * tf.range(batch)[:, tf.newaxis]
@@ -106,6 +109,7 @@ def gather_first(chosen: tf.Tensor, values: tf.Tensor, size: int) -> Tuple[tf.Te
         float32 [B, size, n], and int32 [B]: number of chosen rows.
     """
     total = tf.shape(chosen)[1]
+    # Keys descend with the row, so top_k returns the chosen rows in their order.
     order = tf.where(chosen, total - tf.range(total), 0)
     rows = tf.math.top_k(order, size).indices
     counts = _count(chosen)
@@ -125,6 +129,8 @@ def _mixed(numbers: tf.Tensor) -> tf.Tensor:
 
 def _shifted(numbers: tf.Tensor, count: int) -> tf.Tensor:
     """Shift to the right by a number of bits, filling with zeros."""
+    # The shift of int64 repeats the sign. The mask makes it that of unsigned numbers, as SplitMix64
+    # needs.
     moved = tf.bitwise.right_shift(numbers, tf.constant(count, tf.int64))
     return tf.bitwise.bitwise_and(moved, tf.constant((1 << (64 - count)) - 1, tf.int64))
 

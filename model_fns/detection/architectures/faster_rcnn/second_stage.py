@@ -162,6 +162,7 @@ class BoxHead:
         Args:
             features: [n, height, width, channels].
         """
+        # The published name of this node, which programs ask for as an additional output.
         pooled = tf.reduce_mean(features, [1, 2], name='AvgPool')
         boxes = 1 if self.shared else self.num_classes
         with tf1.variable_scope(HEAD_SCOPE):
@@ -170,6 +171,7 @@ class BoxHead:
         return tf.reshape(codes, [-1, boxes, self.code_size]), logits
 
     def _layer(self, features: tf.Tensor, num_outputs: int, scope: str) -> tf.Tensor:
+        # As published, each of the two layers has its own mask.
         kept = layers.dropout(features, self.keep_prob, self.style.is_training, f'{scope}/dropout')
         outputs = layers.fully_connected(kept, num_outputs, self.style.linear(), scope)
         return layers.to_float32(outputs)
@@ -234,17 +236,22 @@ class BoxLosses:
         """
         assigned = self.targets(proposals, groundtruth)
         classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
+        # Background takes the codes of the first class, with a weight of 0. It has none of its own.
         class_codes = suppression.select_by_class(codes, tf.maximum(classes - 1, 0))
         valid = tf.cast(tf.sequence_mask(counts, tf.shape(logits)[1]), tf.float32)
         images = tf.cast(tf.shape(logits)[0], tf.float32)
+        # An image may have no proposal: none reaches first_stage_nms_score_threshold.
         float_counts = tf.cast(tf.maximum(counts, 1), tf.float32)[:, tf.newaxis]
         weights = valid / (float_counts * images)
+        # Always with a delta of 1, as published: the config has only weights for this loss.
         boxes = losses.smooth_l1()(
             class_codes, assigned.box_targets, assigned.box_weights * weights
         )
         classification_losses = self.classification(
             logits, assigned.class_targets, assigned.class_weights * weights[..., tf.newaxis]
         )
+        # All images are mined. The Object Detection API 2.8 returns inside of its loop over images,
+        # so that only the losses of the first one count.
         classification, localization = self.reduction.reduce(
             mining.AnchorLosses(classification_losses, boxes),
             assigned,

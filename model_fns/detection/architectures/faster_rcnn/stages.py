@@ -63,6 +63,7 @@ class Backbone:
             [n, height', width', channels'].
         """
         mode = is_training, self.trains_batch_norm, self._style(is_training)
+        # Masks compute features of detections a second time, with the layers of the proposals.
         with tf1.variable_scope(tf1.get_variable_scope(), reuse=tf1.AUTO_REUSE):
             return self.extractor.box_features(crops, *mode)
 

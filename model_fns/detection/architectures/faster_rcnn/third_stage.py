@@ -39,6 +39,7 @@ def automatic_depth(channels: int, num_classes: int) -> int:
         channels: channels of the features.
         num_classes: C.
     """
+    # Python's round, half to even, as published: 2048 and 90 give 256.
     return 2 ** round((2 * math.log2(channels) + 3 * math.log2(num_classes)) / 5)
 
 
@@ -81,6 +82,8 @@ class MaskHead:
         depth = self.depth or automatic_depth(features.shape[-1], self.num_classes)
         with tf1.variable_scope(_SCOPE):
             if not self.enlarges_late:
+                # Corners on corners, as published: another rule would move masks by parts of a
+                # cell.
                 features = layers.resize(features, self.height, self.width)
             for layer in range(self.num_layers - 1):
                 features = self._convolution(features, depth, self.style, layer)
@@ -218,10 +221,12 @@ class MaskLoss(RowLoss):
             weights *= matched.take_matches(groundtruth.mask_weights)
         classes = tf.argmax(assigned.class_targets, axis=-1, output_type=tf.int32)
         classes = take_rows(classes, matched.rows)
+        # Background takes the masks of the first class, with a weight of 0.
         class_logits = suppression.select_by_class(
             logits[tf.newaxis], tf.maximum(classes - 1, 0)[tf.newaxis]
         )
         losses = tf.nn.sigmoid_cross_entropy_with_logits(logits=class_logits[0], labels=wanted)
+        # The bound is that of a batch without objects, whose loss is 0.
         pixels = tf.maximum(tf.reduce_sum(weights) * size[0] * size[1], 1.0)
         return tf.reduce_sum(losses * weights[:, tf.newaxis, tf.newaxis]) / pixels
 
