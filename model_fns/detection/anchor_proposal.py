@@ -145,6 +145,7 @@ def fit(
     angles = _angles(present)
     # Without the angles: the sizes of rotated anchors before they are rotated.
     generator = anchors_lib.build_anchor_generator(Section(present, f'model.{name}.{kind.field}'))
+    # Every n-th box, so that all parts of the data are represented.
     sizes = _sizes(boxes[:: -(-len(boxes) // _MOST_BOXES)], model.family, angles or [0.0])
     levels = fit_levels(find_levels(generator, before.grids, before.size), sizes, kind.strides)
     fitted = _to_config(levels, angles, kind.in_pixels)
@@ -233,6 +234,7 @@ def fit_levels(levels: Sequence[Level], sizes: np.ndarray, strides: float) -> Li
         sizes: [n, 2]: height and width of the boxes in pixels.
         strides: side of a box of a map in strides of the map.
     """
+    # Logarithms, because sizes of objects are compared as ratios: 16 is as far from 32 as 64.
     expected = np.log(
         [strides * math.sqrt(level.strides[0] * level.strides[1]) for level in levels]
     )
@@ -259,6 +261,7 @@ def cluster(sizes: np.ndarray, count: int) -> np.ndarray:
     """
     by_area = sizes[np.argsort(np.prod(sizes, axis=1), kind='stable')]
     positions = (np.arange(count) + 0.5) / count * len(by_area)
+    # Not drawn at random: the same data gives the same anchors, and quantiles are spread.
     centers = by_area[positions.astype(int)]
     boxes = _from_origin(by_area)
     nearest = None
@@ -269,6 +272,7 @@ def cluster(sizes: np.ndarray, count: int) -> np.ndarray:
         nearest = chosen
         centers = np.array(
             [
+                # A center without boxes stays: its anchor keeps the number of outputs of the heads.
                 by_area[nearest == index].mean(axis=0) if np.any(nearest == index) else center
                 for index, center in enumerate(centers)
             ]
@@ -295,6 +299,7 @@ def _to_config(
         grids.add(
             base_sizes=_rounded(np.sqrt(heights * widths)),
             aspect_ratios=_rounded(widths / heights),
+            # The schema has whole pixels, and map sides that are rounded up make fractions.
             height_stride=max(1, round(level.strides[0])),
             width_stride=max(1, round(level.strides[1])),
             height_offset=max(0, round(level.offsets[0])),

@@ -34,6 +34,7 @@ from model_fns.structures.label_map import FIRST_ID, LabelMap
 tf1 = tf.compat.v1
 
 _MOST_BOXES = 2000  # boxes that are compared with anchors
+# 16 MB for each float32 matrix of pairs.
 _AT_ONCE = 4_000_000  # pairs of a box and an anchor in memory at one time
 _TOO_MANY = 0.2  # fraction of boxes without an anchor that causes a warning
 _PERCENTILES = (5, 50, 95)
@@ -101,6 +102,7 @@ def examine(
     sides = [features[key].float_list.value for key in family.RECORD_KEYS]
     names = features['image/object/class/text'].bytes_list.value
     if label_map is not None and names:
+        # Bytes that are no UTF-8 are an unknown class, not the end of the report.
         classes = [name.decode('utf-8', 'replace') for name in names]
         ids = [label_map.id_of_name(name) if name in label_map else None for name in classes]
     else:
@@ -239,6 +241,7 @@ def fit_anchors(
     boxes = np.concatenate(
         [boxes for record, boxes in zip(records, scaled) if sizes[record.size][1] == size]
     )
+    # Every n-th box, not the first ones, which come from a few images.
     boxes = boxes[:: -(-len(boxes) // _MOST_BOXES)]
     return np.concatenate(scaled), _fit(model, boxes, size)
 
@@ -336,6 +339,7 @@ def _scaled(
         size, content = (tf1.placeholder(tf.float32, [2]) for _ in range(2))
         boxes = model.family.from_record(values, *tf.unstack(size))
         scaled = model.family.scale(boxes, *tf.unstack(content))
+        # One graph and one session for all records. --mode=check built them for each (07cfc4e6).
         run = session.make_callable(scaled, [values, size, content])
         return [run(record.boxes, record.size, sides) for record, sides in zip(records, contents)]
 
@@ -343,6 +347,7 @@ def _scaled(
 def _roots(model: Detector, boxes: np.ndarray) -> np.ndarray:
     """Compute the side of the square of the same area."""
     with tf.Graph().as_default(), tf1.Session() as session:
+        # An inverted box has a negative area, whose root would be NaN in all percentiles.
         return np.sqrt(np.maximum(session.run(model.family.area(tf.constant(boxes))), 0))
 
 
@@ -368,6 +373,8 @@ def _without_weights() -> ContextManager[Any]:
 
 def _fit(model: Detector, boxes: np.ndarray, size: Size) -> Optional[Fit]:
     """Compute the fit of anchors to boxes [m, K], in pixels of inputs of a size."""
+    # In this order, see `_without_weights`: the scope must be created while the new graph is the
+    # default.
     with tf.Graph().as_default(), tf1.Session() as session, _without_weights():
         tf1.train.create_global_step()
         block = tf1.placeholder(tf.float32, [None, boxes.shape[1]])

@@ -129,6 +129,8 @@ class SingleShotDeployable(DetectorDeployable):
         images = tf.ensure_shape(features[fields.IMAGE], [None, *self.input_shape])
         if self._model.resizer.pads:
             color = _padding_pixel(self._model)
+            # The file normalizes its whole input, while the detector fills its padding after
+            # normalization.
             images = detector.fill_padding(images, features[fields.TRUE_IMAGE_SHAPE], color)
         return tf.clip_by_value(images, 0.0, 255.0)
 

@@ -234,6 +234,8 @@ class DetectionCheckpoints(CheckpointMapping):
     def _translate(self, named: str) -> str:
         """Translate the type in the config to `full`, `detection` or `classification`."""
         kind = checkpoint_scopes.check_type(named or 'classification', CHECKPOINT_TYPES)
+        # The Object Detection API 2.8 refuses it for a CenterNet, and names `detection` in its
+        # place.
         kind = 'detection' if kind == 'fine_tune' else kind
         return 'full' if kind == 'detection' and self._load_all_variables else kind
 
@@ -263,6 +265,7 @@ def build_detector(
         errors.ConfigError: the architecture or a part is missing or unknown, or a field is not
             supported.
     """
+    # Not at the top of the file: the architectures import this module.
     for module in _ARCHITECTURES:
         importlib.import_module(f'model_fns.detection.architectures.{module}')
     kind = config.WhichOneof('model')

@@ -10,6 +10,7 @@ from __future__ import annotations
 from estimator_lib.task import IMAGE, SOURCE_ID
 
 # Examples and features; `batch_spec` has their types in batches. Decoded images are uint8.
+# The assignment exports them: checkers take a bare import for an unused one.
 IMAGE = IMAGE
 SOURCE_ID = SOURCE_ID
 HASH = 'hash'

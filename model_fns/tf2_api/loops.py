@@ -46,6 +46,7 @@ def _with_hparams(loop: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(loop)
     def call(*arguments: Any, hparams: Any = None, **options: Any) -> Any:
+        # Older versions take hparams first, newer ones a path: the type tells which is meant.
         if arguments and not isinstance(arguments[0], (str, os.PathLike)):
             hparams, arguments = arguments[0], arguments[1:]
         return loop(*arguments, **{**overrides.hparams_values(hparams), **options})
@@ -55,6 +56,7 @@ def _with_hparams(loop: Callable[..., Any]) -> Callable[..., Any]:
 
 @_with_hparams
 def train_loop(
+    # Order and defaults are those of the Object Detection API 2.8, whose callers pass positions.
     pipeline_config_path: str,
     model_dir: str,
     config_override: Override = None,
@@ -112,8 +114,10 @@ def train_loop(
     train_config.checkpoints.save_every_n_steps = checkpoint_every_n
     train_config.checkpoints.keep_max = checkpoint_max_to_keep
     reports = train_config.progress
+    # The published loop writes scalars once for each call of its function.
     reports.every_n_steps = reports.summary_every_n_steps = num_steps_per_iteration
     reports.pictures_every_n_steps = num_steps_per_iteration if record_summaries else 0
+    # Before the run: events of an earlier run in this folder do not count in its speed.
     start = checkpoint_files.latest_step(model_dir)
     training.train_and_evaluate(build_task(config, 'train'), config, model_dir, evaluate=False)
     if performance_summary_exporter is not None:
@@ -204,6 +208,7 @@ def _load(
     if isinstance(override, Config):
         config = config_lib.merge_pipeline_configs(config, override)
     config = overrides.apply(config, options)
+    # Last, so that the argument wins over a value at train_config.num_steps.
     config = overrides.apply(config, {'train_steps': train_steps})
     return durations_in_steps(config)
 
@@ -216,6 +221,7 @@ def _select_reader(config: Config, index: int) -> input_reader_pb2.InputReader:
             f'eval_index is {index}, and the config has {len(readers)} eval_input_reader; expected '
             'the index of one, from 0.'
         )
+    # In place: a repeated field of messages cannot be assigned.
     del readers[index + 1 :]
     del readers[:index]
     return readers[0]
@@ -246,6 +252,8 @@ def _performance(model_dir: str, start: int) -> Dict[str, float]:
             for value in event.summary.value:
                 if event.step > start and value.tag in (_LOSS, _RATE):
                     scalars.append((event.step, value.tag, value.simple_value))
+    # Sorted by step: a resumed run has several event files, whose names are not in this order. A
+    # run at its last step reports nothing.
     rates = [value for _, tag, value in sorted(scalars) if tag == _RATE] or [float('nan')]
     losses = [value for _, tag, value in sorted(scalars) if tag == _LOSS] or [float('nan')]
     return {

@@ -88,12 +88,15 @@ def _rate_settings(config: Config, rate: Any) -> List[str]:
     scaled = {}
     if getattr(schedule, 'warmup_steps', 0):
         scaled['warmup_learning_rate'] = schedule.warmup_learning_rate
+    # As the published override does: manual steps, and the warm-up of a cosine schedule, keep their
+    # proportion.
     for index, step in enumerate(getattr(schedule, 'schedule', ())):
         scaled[f'schedule.{index}.learning_rate'] = step.learning_rate
     path = f'train_config.optimizer.{kind}.learning_rate.{chosen}'
     settings = [f'{path}.{field}={rate}']
     config_lib.apply_settings(config, settings)  # raises if the rate is not a number
     before = getattr(schedule, field)
+    # An initial rate of 0 has no ratio to keep.
     factor = float(rate) / before if before else 1.0
     return settings + [f'{path}.{name}={value * factor}' for name, value in scaled.items()]
 
@@ -113,6 +116,7 @@ def _momentum_path(config: Config) -> str:
 def _settings(config: Config, name: str, value: Any) -> List[str]:
     """Return the settings of fields, as `--set` takes them, of one keyword."""
     if isinstance(value, bool):
+        # Text of protobuf has true and false, not True and False.
         value = str(value).lower()
     elif name in _LISTS or isinstance(value, (list, tuple)):
         entries = value if isinstance(value, (list, tuple)) else str(value).split(',')

@@ -54,5 +54,6 @@ def _advise_on_sizes(metrics: Mapping[str, float]) -> List[str]:
 def _values_by_class(metrics: Mapping[str, float]) -> Dict[str, float]:
     """Return the values of the first metric of classes, by class."""
     matches = [match for match in map(_BY_CLASS.fullmatch, sorted(metrics)) if match]
+    # Several sets of metrics may report the same classes.
     first = [match for match in matches if match[1] == matches[0][1]]
     return {match[2]: metrics[match[0]] for match in first}

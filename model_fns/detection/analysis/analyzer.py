@@ -65,6 +65,7 @@ class DetectionAnalyzer(Analyzer):
         score_threshold: Callable[[Mapping[str, float]], float],
         change_labels: Callable[[Labels], Labels],
     ):
+        # The metrics of the same evaluation fill the original.
         self._evaluator = copy.copy(evaluator)
         self._evaluator.clear()
         self._score_threshold = score_threshold
@@ -84,6 +85,7 @@ class DetectionAnalyzer(Analyzer):
         self, features: Features, outputs: Tensors, labels: Labels
     ) -> Tuple[Features, Tensors, Labels]:
         """Return what pictures show, with images as uint8: images [batch, height, width, 3]."""
+        # A cast truncates and wraps around. Bicubic resizing yields values beyond [0, 255].
         pixels = tf.cast(tf.clip_by_value(tf.round(features[IMAGE]), 0.0, 255.0), tf.uint8)
         shown = {name: outputs[name] for name in _DRAWN if name in outputs}
         return {**features, IMAGE: pixels}, shown, labels
@@ -130,6 +132,7 @@ class DetectionAnalyzer(Analyzer):
         by_class = {class_id: int(counts[class_id]) for class_id in self._evaluator.class_ids}
         missed = np.zeros(len(counts), np.int64)
         for image in self._images:
+            # `missed[classes] += 1` would count a class once that is missed twice in an image.
             np.add.at(missed, image.classes[image.errors.missed], 1)
         return sections.create_sections(
             sections.Results(
@@ -184,6 +187,7 @@ class DetectionAnalyzer(Analyzer):
 
     def _shown(self, index: int) -> np.ndarray:
         """Find the detections of an image from the score threshold on."""
+        # Scores are float32: 0.7 as one is below 0.7 as a float64, and would not be shown.
         return self._evaluator.matches[index].scores >= np.float32(self._least_score)
 
     def _detected(self) -> Detected:
@@ -206,6 +210,8 @@ class DetectionAnalyzer(Analyzer):
         for index, image in enumerate(self._images):
             shown = self._shown(index)
             counts += np.bincount(image.errors.kinds[shown], minlength=len(Kind))
+            # Not `errors.missed`, which is of all detections: an object may have one below the
+            # threshold.
             missed = error_types.missed_objects(image.errors, image.counted, shown)
             counts[Kind.MISSED] += np.count_nonzero(missed)
         return {kind: int(counts[kind]) for kind in error_types.KINDS}
@@ -213,6 +219,7 @@ class DetectionAnalyzer(Analyzer):
     def _confusion(self) -> np.ndarray:
         """Count the confusions of classes, background last; see `confusions.count`."""
         ids = self._evaluator.class_ids
+        # Class ids may have gaps, the rows of the matrix have none.
         positions = np.full(max(ids) + 1, -1)
         positions[ids] = np.arange(len(ids))
         matrix = np.zeros([len(ids) + 1] * 2, np.int64)

@@ -64,9 +64,12 @@ def count(
     seen = detections < 0
     known = objects < 0
     rows = np.flatnonzero(~seen & (found >= 0))
+    # Several objects of an image may share a cell of the matrix: += would count them once.
     np.add.at(matrix, (objects[found[rows]], detections[rows]), 1)
     seen[rows] = True
     known[found[rows]] = True
+    # In order, because a pair depends on those before it. Python's integers index faster here than
+    # NumPy's scalars.
     for row, column in zip(pairs.rows.tolist(), pairs.columns.tolist()):
         if not (seen[row] or known[column]):
             matrix[objects[column], detections[row]] += 1

@@ -82,8 +82,12 @@ def find_errors(
         classes: [m], class ids of the objects.
         counted: bool [m], objects that are not optional.
     """
+    # Copied because rows of errors are overwritten: the assignment is the caller's.
     matches, objects = assignment.matches, np.asarray(assignment.objects).copy()
+    # The lowest threshold of COCO, 0.5, is `FOREGROUND`: all types are found at this one.
     is_false = ~coco_matching.lowest_flags(matches.found | matches.ignored)
+    # A detection on an optional object (crowd, difficult) is ignored by matching, so no error is
+    # about such an object.
     overlaps = np.where(counted, assignment.overlaps, 0.0)
     is_same = matches.classes[:, np.newaxis] == classes
     same, same_at = _best(np.where(is_same, overlaps, 0.0))
@@ -162,6 +166,7 @@ def compute_gains(
     for kind in KINDS:
         of_kind = detected.kinds == kind
         kept = ~of_kind | (detected.fixed > 0)
+        # A fixed detection keeps its score, but counts for the class of its object.
         classes = np.where(of_kind, detected.fixed, detected.classes)[kept]
         found = (detected.found | of_kind)[kept]
         left = dict(counts)
@@ -197,6 +202,7 @@ def mean_precision(
 
 def _best(overlaps: np.ndarray) -> Sequence[np.ndarray]:
     """Return the highest overlap of each detection, and its object; 0 and -1 without objects."""
+    # NumPy has no maximum of an empty axis.
     if not overlaps.shape[1]:
         return np.zeros(len(overlaps)), np.full(len(overlaps), -1)
     return overlaps.max(axis=1), overlaps.argmax(axis=1)

@@ -27,9 +27,12 @@ def box_figures(model: Detector, readers: Mapping[str, Sequence[Record]]) -> Lis
         return []
     reader = next(name for name, records in readers.items() if records)
     centers = np.concatenate([_centers(each.boxes) for each in records if len(each.boxes)])
+    # Every n-th box, not the first ones: neighbors come from the same images.
     step = -(-len(boxes) // _MOST_POINTS)
     sizes: Dict[str, Tuple[np.ndarray, np.ndarray]] = {'boxes': _width_height(boxes[::step])}
     if fit is not None:
+        # Anchors of a kind differ by rounding from cell to cell. Of tens of thousands, the distinct
+        # sizes remain.
         widths_heights = np.round(np.stack(_width_height(fit.anchors), axis=1), 1)
         widths, heights = np.unique(widths_heights, axis=0).T
         sizes['anchors'] = widths, heights

@@ -17,6 +17,7 @@ _IMAGES, _CLASSES, _SCORES, _FOUND, _IGNORED = 'images', 'classes', 'scores', 'f
 # Of each object to find.
 _OBJECT_IMAGES, _OBJECT_CLASSES = 'object_images', 'object_classes'
 
+# Ten thresholds take 2 bytes of a detection, not 10.
 _BITS = 1 << np.arange(len(coco_matching.IOU_THRESHOLDS), dtype=np.uint16)
 
 
@@ -50,6 +51,8 @@ def create_resampler(examples: Arrays, evaluator: CocoEvaluator) -> Resampler:
         examples: from `to_arrays`.
         evaluator: has the classes and the names of metrics.
     """
+    # Sorted once for all samples: a weight repeats rows and does not change their order. The last
+    # key of lexsort is the primary one.
     order = np.lexsort([-examples[_SCORES], examples[_CLASSES]])
     images, classes = examples[_IMAGES][order], examples[_CLASSES][order]
     found, ignored = (examples[name][order, np.newaxis] & _BITS != 0 for name in (_FOUND, _IGNORED))

@@ -34,6 +34,8 @@ def score_rates(
         count: number of objects.
         thresholds: [k].
     """
+    # searchsorted needs ascending values. In float64 thresholds are compared as they are, without a
+    # rounding to float32.
     shown = np.searchsorted(
         -scores.astype(np.float64), -np.asarray(thresholds, np.float64), 'right'
     )

@@ -160,6 +160,7 @@ def _average_precisions(result: Optional[ClassResult]) -> List[float]:
         return [float('nan')] * 6
     table = result.precision
     means = table.mean(axis=0)
+    # The sixth threshold, table[5], is 0.75.
     return [float(each) for each in (means[0], table[0, 0], table[5, 0], *means[1:])]
 
 

@@ -34,7 +34,9 @@ _CODE_SIZES: Mapping[str, int] = {
     'rotated_box_coder': 5,
 }
 # Steps after which a decay of 0.9997 has forgotten nearly all of its initial value.
+# 0.9997^10000 is 0.05.
 SLOW_STATISTICS = 10_000
+# As the published generator: scale 0.1 with ratio 1, the smallest scale with ratios 2 and 1/2.
 _REDUCED = 3  # anchors of a cell of the first map, where they are reduced
 
 
