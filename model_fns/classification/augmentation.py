@@ -95,12 +95,16 @@ def cutmix(
     first, second = (example[IMAGE] for example in group)
     height, width, _ = first.shape
     size = np.array([height, width])
+    # The share has the seed itself and stream 1.
     (place,) = randomness.uniforms(randomness.stream_seed(seed, 2), 1, 2)
+    # The share is one of the area, so a side has its root: equation 2 of the paper.
     ratio = tf.sqrt(1.0 - _first_share(seed, alpha, probability))
     cut = tf.cast(ratio * size.astype(np.float32), tf.int32)
+    # The center is anywhere in the image, so that edges cut rectangles, as published.
     begin = randomness.integer(place, 0, size - 1) - cut // 2
     low, high = tf.maximum(begin, 0), tf.minimum(begin + cut, size)
     part = second[low[0] : high[0], low[1] : high[1]]
+    # The area that is left in the image, not the drawn one: labels tell what is to be seen.
     area = tf.cast(tf.reduce_prod(high - low), tf.float32)
     return _mixed(group, pixels.replace_part(first, low, part), 1.0 - area / (height * width))
 
@@ -135,6 +139,7 @@ def _build_cutmix(config: augmentation_pb2.CutMix, where: str) -> steps.Mixer:
 
 def _transform(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
     """Move the center of each pixel p of an image to matrix p + shift; the outside is gray."""
+    # The kernel asks for the source of each pixel, the caller has the way of the points.
     back = tf.linalg.inv(matrix)
     image = example[IMAGE][tf.newaxis]
     moved = pixels.warp(image, back, -tf.linalg.matvec(back, shift), pixels.GRAY)

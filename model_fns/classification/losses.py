@@ -6,6 +6,7 @@ from typing import Optional, Sequence
 
 import tensorflow as tf
 
+# About float32's distance between 1 and its neighbors.
 _LEAST_MISSED = 1e-7
 
 
@@ -48,6 +49,7 @@ def cross_entropy(
         to_uniform = tf.reduce_mean(-tf.nn.log_softmax(logits), axis=-1, keepdims=keepdims)
         per_label = (1.0 - label_smoothing) * per_label + label_smoothing * to_uniform
     if focal_gamma:
+        # 1 - exp(-x) has no digits left for a small x, where focal losses are.
         missed = -tf.math.expm1(-cross_entropies)
         # Not at 0, where the power's gradient is infinite for a gamma below 1.
         per_label *= tf.maximum(missed, _LEAST_MISSED) ** focal_gamma
@@ -83,7 +85,9 @@ def sigmoid_cross_entropy(
         float32 scalar.
     """
     is_known = tf.logical_not(tf.math.is_nan(labels))
+    # Before the loss: NaN times 0 is NaN, and so would be its gradient.
     labels = tf.where(is_known, labels, 0.0)
+    # Keras smooths binary labels in the same way.
     targets = labels * (1.0 - label_smoothing) + 0.5 * label_smoothing
     per_class = tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits)
     if focal_gamma:
@@ -92,4 +96,5 @@ def sigmoid_cross_entropy(
         per_class *= tf.maximum(missed, _LEAST_MISSED) ** focal_gamma
     if class_weights:
         per_class *= tf.constant(list(class_weights), tf.float32)
+    # Over all classes, unknown ones too: a gradient does not grow with what is not known.
     return tf.reduce_mean(tf.where(is_known, per_class, 0.0))

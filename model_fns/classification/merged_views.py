@@ -91,4 +91,5 @@ def merge_independent(logits: tf.Tensor) -> tf.Tensor:
 def _log_mean(logarithms: tf.Tensor) -> tf.Tensor:
     """Compute the logarithm of the mean over views of numbers that are given as logarithms."""
     count = tf.cast(tf.shape(logarithms)[0], logarithms.dtype)
+    # In logarithms: probabilities of 1e-40 would become 0, and their logits infinite.
     return tf.reduce_logsumexp(logarithms, 0) - tf.math.log(count)

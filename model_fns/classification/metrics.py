@@ -32,6 +32,7 @@ def create_metrics(logits: tf.Tensor, labels: tf.Tensor, num_classes: int) -> Di
     metrics = {CONFUSION: _confusion(tf.argmax(logits, -1), labels, num_classes)}
     if num_classes > 5:
         in_top_5 = tf.nn.in_top_k(targets=labels, predictions=logits, k=5)
+        # slim's Recall_5. A confusion matrix cannot give it.
         metrics[RECALL_5] = tf1.metrics.mean(tf.cast(in_top_5, tf.float32))
     return metrics
 
@@ -83,5 +84,6 @@ def _confusion(predicted: tf.Tensor, labels: tf.Tensor, num_classes: int) -> Met
         trainable=False,
         collections=[tf1.GraphKeys.LOCAL_VARIABLES, tf1.GraphKeys.METRIC_VARIABLES],
     )
+    # int64: counts in float32 stop at 2^24.
     batch = tf.math.confusion_matrix(labels, predicted, num_classes, dtype=tf.int64)
     return total.read_value(), total.assign_add(batch)

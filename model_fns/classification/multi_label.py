@@ -69,6 +69,7 @@ class MultiLabelTask(ClassificationTask):
             ids = tf.cond(tf.size(ids) > 0, lambda: ids, lambda: by_name)
         indices = ids - self._labels_offset
         last = self._labels_offset + self._num_classes - 1
+        # one_hot gives zeros for an index outside: a wrong label would be no label, without a word.
         in_range = tf.Assert(
             tf.reduce_all((indices >= 0) & (indices < self._num_classes)),
             ['image/class/label is', ids, f'expected {self._labels_offset} to {last}'],
@@ -80,6 +81,7 @@ class MultiLabelTask(ClassificationTask):
         if self._label_map is not None:
             looked_for = self._label_map.lookup(names) - self._labels_offset
             is_known = tf.reduce_any(tf.one_hot(looked_for, self._num_classes) > 0, axis=0)
+            # A label that is there was looked for; without the list, all classes were.
             is_known |= is_label | tf.equal(tf.size(names), 0)
             labels = tf.where(is_known, labels, np.nan)
         source_id = parsed['image/source_id']
@@ -117,6 +119,7 @@ class MultiLabelTask(ClassificationTask):
         return {
             LOGITS: logits,
             PROBABILITIES: tf.sigmoid(logits),
+            # Of logits: a sigmoid of 0.5 may be rounded to either side.
             CLASSES: tf.cast(logits >= 0, tf.int64),
         }
 

@@ -53,6 +53,7 @@ def create_metrics(logits: tf.Tensor, labels: tf.Tensor) -> Dict[str, Metric]:
     known = tf.logical_not(tf.math.is_nan(labels))
     targets = tf.cast(tf.where(known, labels, 0.0), tf.int64)
     indices = tf.boolean_mask(tf.stack([targets, classes, bins], axis=-1), known)
+    # Equal indices add up, which a scattered assignment would not do.
     update = total.scatter_nd_add(indices, tf.ones(tf.shape(indices)[:1], tf.int64))
     return {SCORES: (total.read_value(), update)}
 
@@ -82,6 +83,7 @@ def finish(values: Mapping[str, Any]) -> Dict[str, float]:
     Args:
         values: with `SCORES`.
     """
+    # Highest scores first: precision and recall are those from a bin on upward.
     negatives, positives = np.asarray(values[SCORES], np.int64)[:, :, ::-1]
     counts = positives.sum(axis=1)
     labeled = np.flatnonzero(counts)

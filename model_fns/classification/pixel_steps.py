@@ -28,6 +28,7 @@ def scale_uniform(uniform: tf.Tensor, low: float, high: float) -> tf.Tensor:
 
 def integer(uniform: tf.Tensor, count: Union[int, tf.Tensor]) -> tf.Tensor:
     """Return an int32 from 0 to count - 1, of the shape of `uniform`."""
+    # Draws are at most 1 - 2^-23, so that the product stays below `count` in float32.
     return tf.cast(uniform * tf.cast(count, tf.float32), tf.int32)
 
 
@@ -41,6 +42,8 @@ def random_box(image: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     Returns:
         The crop, of the type of the image: [height', width', channels].
     """
+    # slim's numbers; Szegedy et al. 2015, section 6, has 8 % and 3/4 to 4/3. After 100 failed
+    # attempts the kernel returns the whole image.
     begin, size, _ = tf.image.stateless_sample_distorted_bounding_box(
         tf.shape(image),
         np.array([[[0, 0, 1, 1]]], np.float32),
@@ -92,6 +95,7 @@ def vary_contrast(pixels: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
 
 
 # Which of the four comes first, second, third and fourth.
+# The `color_ordering` 0 to 3 of slim's inception_preprocessing.
 DISTORTION_ORDERS = (
     (shift_brightness, scale_saturation, shift_hue, vary_contrast),
     (scale_saturation, shift_brightness, vary_contrast, shift_hue),

@@ -186,6 +186,7 @@ class Inception(Family):
         central_fraction: the part of each side that evaluation keeps.
     """
 
+    # slim's number: 224 of 256 pixels, as in Krizhevsky et al. 2012.
     central_fraction: float = 0.875
 
     AUGMENTATIONS = ('crops of any size and shape', MIRRORING, 'brightness', 'saturation')
@@ -194,6 +195,7 @@ class Inception(Family):
         flip, brightness, saturation = pixel_steps.uniforms(seed, 3)
         crop = self._mirror(pixel_steps.random_box(image, seed), flip)
         pixels = images.resize(crop, *size)
+        # slim's fast mode has one order of the two: its `num_distort_cases` is 1 there.
         pixels = pixel_steps.shift_brightness(pixels, brightness)
         return tf.clip_by_value(pixel_steps.scale_saturation(pixels, saturation), 0, 255)
 
@@ -204,6 +206,7 @@ class Inception(Family):
     def _frame(self, image, size):
         whole = tf.shape(image)[-3:-1]
         length = tf.cast(whole, tf.float32)
+        # tf.image.central_crop: the start is cut down, so that odd rests lengthen the crop.
         start = tf.cast((length - length * self.central_fraction) / 2, tf.int32)
         end = whole - start
         crop = image[..., start[0] : end[0], start[1] : end[1], :]
@@ -253,6 +256,7 @@ class EfficientNet(Inception):
     `preprocess_for_eval`): 224 of 256 pixels for 224, 600 of 632 for 600.
     """
 
+    # CROP_PADDING of the published preprocessing.py.
     MARGIN = 32
 
     def rule(self) -> Optional[Resize]:
@@ -264,6 +268,8 @@ class EfficientNet(Inception):
         whole = tf.shape(image)[-3:-1]
         height, width = (side + self.MARGIN for side in size)
         is_high = whole[0] * width > whole[1] * height
+        # The side that limits the crop, and the length that it stands for; products fit int32 up to
+        # sides of three million pixels.
         part, of = tf.where(is_high, whole[1], whole[0]), tf.where(is_high, width, height)
         crop = tf.maximum(tf.constant(size) * part // of, 1)
         start = (whole - crop + 1) // 2
@@ -298,11 +304,13 @@ class Vgg(Family):
     short_side: Optional[int] = None
 
     AUGMENTATIONS = ('scales', 'crops', MIRRORING)
+    # slim's vgg_preprocessing; the Object Detection API has a third decimal.
     MEAN = (123.68, 116.78, 103.94)
 
     def _distort(self, image, size, seed):
         side, row, column, flip = pixel_steps.uniforms(seed, 4)
         shortest = self._short_side(size)
+        # slim draws from 256 to 512, both included, for 224 pixels.
         resized_size = _scaled_size(image, shortest + pixel_steps.integer(side, shortest + 1))
         rows, columns = tf.unstack(resized_size - size + 1)
         start = tf.stack([pixel_steps.integer(row, rows), pixel_steps.integer(column, columns)])
@@ -332,12 +340,14 @@ class Lenet(Family):
 
     def _distort(self, image, size, seed):
         del seed
+        # slim's lenet_preprocessing varies nothing either.
         return self._frame(image, size)
 
     def _frame(self, image, size):
         return images.crop_or_pad(image, *size)
 
     def _normalize(self, pixels):
+        # 128 and not 127.5, as published: white is 0.992.
         return (pixels - 128) / 128
 
     def _denormalize(self, inputs):
@@ -354,6 +364,7 @@ class Cifarnet(Family):
             is too small for the crop.
     """
 
+    # slim's number, as in the CIFAR training of He et al. 2015, section 4.2.
     padding: int = 4
 
     AUGMENTATIONS = ('crops', MIRRORING, 'contrast')
@@ -361,6 +372,7 @@ class Cifarnet(Family):
     def _distort(self, image, size, seed):
         row, column, flip, contrast = pixel_steps.uniforms(seed, 4)
         spare = tf.shape(image)[:2] - size
+        # `//` rounds down, so its negative rounds up: one pixel too many, not one too few.
         padding = tf.maximum(self.padding, -(spare // 2))
         rows, columns = tf.unstack(spare + 2 * padding + 1)
         start = (
@@ -379,6 +391,7 @@ class Cifarnet(Family):
     def _normalize(self, pixels):
         mean, variance = tf.nn.moments(pixels, [-3, -2, -1], keepdims=True)
         num_values = pixels.shape[-3:].num_elements()
+        # tf.image.per_image_standardization, which has the same bound for images of one color.
         return (pixels - mean) / tf.maximum(tf.sqrt(variance), 1 / math.sqrt(num_values))
 
     def _denormalize(self, inputs):
@@ -390,6 +403,7 @@ class Cifarnet(Family):
 
 def _match_channels(color: Sequence[float], pixels: tf.Tensor) -> np.ndarray:
     """Return the numbers of the colors, or their luminance where pixels have one channel."""
+    # In float32, as the graph computes the luminance of pixels: equal colors become 0.
     values = np.array(color, np.float32)
     return values if pixels.shape[-1] == 3 else np.dot(values, _LUMINANCE)
 
@@ -402,6 +416,7 @@ def _scaled_size(image: tf.Tensor, short_side: Union[int, tf.Tensor]) -> tf.Tens
     """Compute the size of an image whose shorter side is resized to a length, int32 [2]."""
     size = tf.cast(tf.shape(image)[-3:-1], tf.float32)
     scale = tf.cast(short_side, tf.float32) / tf.reduce_min(size)
+    # slim's rint of float32 numbers: with another rounding some sizes differ by a pixel.
     return tf.cast(tf.math.rint(size * scale), tf.int32)
 
 

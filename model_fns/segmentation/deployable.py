@@ -30,6 +30,7 @@ _IDS = f"ids = outputs['{fields.SEMANTIC_PREDICTIONS}'][0]"
 _ARGMAX = f"ids = outputs['{fields.SEMANTIC_PROBABILITIES}'][0].argmax(-1)"
 _REPORT = (
     'ids = ids[: content[0], : content[1]]',
+    # Aligned corners, a half up, as the nearest resize of the network: NumPy alone is enough.
     'places = [np.linspace(0, old - 1, side) for old, side in zip(content, size)]',
     'ids = ids[tuple(np.ix_(*(np.floor(place + 0.5).astype(int) for place in places)))]',
     "Image.fromarray(ids.astype(np.uint8)).save(os.path.splitext(path)[0] + '_classes.png')",
@@ -125,6 +126,7 @@ class SegmentationDeployable(interface.Deployable):
             (features[fields.IMAGE], serving.image_contents(features)),
             fn_output_signature=tf.TensorSpec(self.input_shape, tf.float32),
         )
+        # The mean color is subtracted and added again: roundings may leave [0, 255].
         return tf.clip_by_value(images, 0.0, 255.0)
 
     def network(self, pixels: tf.Tensor) -> Tensors:

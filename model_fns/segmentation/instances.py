@@ -20,6 +20,7 @@ from model_fns.structures import heatmaps
 from protos import segmentation_pb2
 
 # A pixel of the panoptic map is class * this + instance, where 0 is no instance.
+# Cityscapes' instanceIds are made with 1000 too.
 PANOPTIC_DIVISOR = 1000
 UNLABELED = -1
 
@@ -42,6 +43,7 @@ class InstanceGrouping:
 
     num_classes: int
     thing_classes: Tuple[int, ...]
+    # Threshold, window and number are those of Panoptic-DeepLab's published configs.
     center_threshold: float = 0.1
     suppression_window: int = 7
     max_instances: int = 200
@@ -75,6 +77,7 @@ class InstanceGrouping:
             )
         return cls(
             num_classes,
+            # Without a list, all but class 0, which is the background of most sets.
             tuple(sorted(set(config.thing_classes))) or tuple(range(1, num_classes)),
             config.center_threshold,
             config.suppression_window,
@@ -137,6 +140,7 @@ class InstanceGrouping:
         votes = tf.reshape(votes, [-1, self.max_instances + 1, self.num_classes])
         areas = tf.reduce_sum(votes, axis=-1)
         is_instance = tf.range(self.max_instances + 1) > 0
+        # At least 1: peaks of which no pixel is the nearest get no number.
         kept = (areas >= max(1, self.min_instance_area)) & is_instance
         number = tf.cumsum(tf.cast(kept, tf.int32), axis=1)
         number = tf.where(kept, number, 0)
@@ -182,6 +186,7 @@ def nearest_centers(offsets: tf.Tensor, centers: heatmaps.Peaks) -> tf.Tensor:
         position = positions[index]
         distance = tf.square(rows - position[0]) + tf.square(columns - position[1])
         is_center = (index < centers.num_valid)[:, tf.newaxis, tf.newaxis]
+        # Strictly: of equally near centers the one with the higher peak keeps the pixel.
         closer = (distance < least) & is_center
         for value in (distance, closer):
             value.set_shape(rows.shape)  # The batch size may be unknown in the centers.
@@ -193,6 +198,7 @@ def nearest_centers(offsets: tf.Tensor, centers: heatmaps.Peaks) -> tf.Tensor:
         tf.ones_like(rows) * np.inf,
     )
     most = tf.reduce_max(centers.num_valid)
+    # One iteration at a time: parallel ones would keep a map of distances for each center.
     _, nearest, _ = tf.while_loop(
         lambda index, *_: index < most, body, start, parallel_iterations=1
     )

@@ -28,6 +28,7 @@ _SCALE_PREFIX = 'logits_'
 DICE = f'{fields.SEMANTIC_HEAD}_dice'
 
 # Least denominator of a mean, for no pixels.
+# DeepLab's number, in train_utils.py.
 _LEAST_COUNT = 1e-5
 
 
@@ -130,8 +131,11 @@ def semantic_loss(
             at_labels, at_logits = labels_at_logits(labels, logits), logits
         counted = tf.not_equal(at_labels, ignore_label)
         pixels = _cross_entropy(at_logits, at_labels, counted)
+        # As in DeepLab, weighted before hard pixels are chosen: a large weight makes them hard.
         pixels *= _pixel_weights(at_labels, counted, class_weights, logits.shape[-1])
         if config.top_k_percent_pixels < 1.0:
+            # Ignored pixels count here, though their losses are 0: DeepLab takes the share of all
+            # pixels, and then divides by the number of losses that are not 0.
             num_pixels = tf.cast(tf.size(pixels), tf.float32)
             share = _hard_pixel_fraction(config, global_step)
             num_hard = tf.cast(share * num_pixels, tf.int32)
@@ -170,11 +174,13 @@ def dice_loss(
             at_labels, at_logits = labels_at_logits(labels, logits), logits
         counted = tf.cast(tf.not_equal(at_labels, ignore_label), tf.float32)[..., tf.newaxis]
         truth = tf.one_hot(at_labels, logits.shape[-1]) * counted
+        # Ignored pixels leave both sums: else padding would count as predictions of each class.
         probabilities = tf.nn.softmax(at_logits) * counted
         overlap, predicted, labeled = (
             tf.reduce_sum(values, axis=[0, 1, 2])
             for values in (truth * probabilities, probabilities, truth)
         )
+        # Without a smoothing constant: a class without pixels has weight 0 below.
         lost = 1.0 - 2.0 * tf.math.divide_no_nan(overlap, predicted + labeled)
         return _weighted_mean(lost, tf.cast(labeled > 0, tf.float32))
 
@@ -201,6 +207,7 @@ def center_loss(
     weights = tf.cast(counted, tf.float32)
 
     def loss(logits: tf.Tensor) -> tf.Tensor:
+        # Logits are enlarged, targets not reduced: a peak between two features would be lost.
         difference = resize_like(logits, heatmap)[..., 0] - heatmap
         return _weighted_mean(tf.square(difference), weights)
 
@@ -247,6 +254,7 @@ def edge_loss(
     """
     is_edge = tf.cast(edges > targets.NO_EDGE, tf.float32)
     is_none = tf.cast(tf.equal(edges, targets.NO_EDGE), tf.float32)
+    # A weight of 0 means that edges and other pixels have the same sum of weights in the batch.
     edge_weight = config.edge_pixel_weight or tf.math.divide_no_nan(
         tf.reduce_sum(is_none), tf.reduce_sum(is_edge)
     )
@@ -275,14 +283,19 @@ def mean_of_largest(losses: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
         float32 scalar; 0 where no loss is left, NaN where a loss is NaN.
     """
     # Selection needs an order, and NaN has none.
+    # The weights below are constants: only their product with the losses has a gradient.
     ordered = tf.stop_gradient(
         tf.where(tf.math.is_nan(losses), tf.constant(np.inf, losses.dtype), losses)
     )
+    # Cut at 0, because the kernel refuses -1; with a count of 0 `missing` makes all weights 0.
     threshold = tf.raw_ops.NthElement(input=ordered, n=tf.maximum(count - 1, 0), reverse=True)
     above = tf.cast(ordered > threshold, tf.float32)
     equal = tf.cast(tf.equal(ordered, threshold), tf.float32)
+    # Never negative: at most count - 1 losses are above the count-th largest.
     missing = tf.cast(count, tf.float32) - tf.reduce_sum(above)
     weights = above + equal * missing / tf.reduce_sum(equal)
+    # As in DeepLab: while all pixels are hard, the zeros of ignored ones must not make the mean
+    # small.
     num_not_zero = tf.reduce_sum(weights * tf.cast(ordered > 0.0, tf.float32))
     return tf.math.divide_no_nan(tf.reduce_sum(losses * weights), num_not_zero)
 
@@ -316,6 +329,7 @@ def _cross_entropy(logits: tf.Tensor, labels: tf.Tensor, counted: tf.Tensor) -> 
 
     Ignored pixels get that of class 0; the caller gives them the weight 0.
     """
+    # A label outside of the classes is an error on CPUs and NaN on GPUs, which no weight removes.
     return tf.nn.sparse_softmax_cross_entropy_with_logits(
         labels=tf.where(counted, labels, 0), logits=logits
     )
@@ -334,6 +348,7 @@ def _pixel_weights(
     if len(class_weights) == 1:
         return weights * float(class_weights[0])
     if len(class_weights):
+        # A table and not one_hot: one number a pixel instead of one for each class.
         table = tf.constant(np.asarray(class_weights, np.float32))
         return weights * tf.gather(table, tf.where(counted, labels, 0))
     return weights
@@ -353,6 +368,7 @@ def _hard_pixel_fraction(
         )
     progress = tf.cast(global_step, tf.float32) / float(config.hard_example_mining_step)
     progress = tf.minimum(progress, 1.0)
+    # DeepLab's schedule: from all pixels at the first step to the share at the last one.
     return progress * share + (1.0 - progress)
 
 

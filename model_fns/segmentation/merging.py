@@ -20,6 +20,7 @@ from estimator_lib.task import Arrays
 from model_fns.segmentation import fields
 from protos import segmentation_pb2
 
+# Above one half of the larger part, so that a part has at most one partner: as in PQ.
 _SAME_INSTANCE = 0.5
 _BLOCK_ROWS = 256  # of maps that are changed in place
 
@@ -47,6 +48,7 @@ def merge(
     edges: Optional[np.ndarray] = None
     before = _Before()
     for window, outputs in tiles:
+        # Unchanged, so that an image that fits has the same result with and without tiles.
         if window[2:] == tuple(size):
             return dict(outputs)
         if fields.SEMANTIC_PROBABILITIES not in outputs:
@@ -133,6 +135,7 @@ class _Classes:
         """Add the probabilities [height, width, C] of a tile."""
         if window.top != self._top:
             self._advance(window.top)
+        # Sums, not means: a pixel's classes are divided by the same number, which argmax ignores.
         self._sums[:, window.left : window.left + window.width] += probabilities
 
     def finished(self) -> np.ndarray:
@@ -143,9 +146,11 @@ class _Classes:
     def _advance(self, top: int) -> None:
         """Decide the classes of the rows above `top`, which no further tile sees."""
         done = top - self._top
+        # Row by row: argmax of all rows would make int64 indices of a whole row of tiles.
         for row in range(min(done, len(self._sums))):
             self._classes[self._top + row] = self._sums[row].argmax(axis=-1)
         left = len(self._sums) - done
+        # Copied in ascending order, because source and target overlap.
         for row in range(left):
             self._sums[row] = self._sums[row + done]
         self._sums[max(left, 0) :] = 0.0
@@ -171,6 +176,8 @@ class _Instances:
         first = len(self._same)
         numbers = np.where(local > 0, local + (first - 1), 0)
         count = int(local.max(initial=0))
+        # Each number is its own root; `_join` only ever points to lower numbers, so that no circle
+        # can come up.
         self._same = np.append(self._same, np.arange(first, first + count, dtype=np.int32))
         self._classes += _most_frequent(local, classes, count)
         top, left, height, width = window
@@ -187,6 +194,7 @@ class _Instances:
         for start in range(0, len(self._numbers), _BLOCK_ROWS):
             part = self._numbers[start : start + _BLOCK_ROWS]
             is_thing = things[classes[start : start + _BLOCK_ROWS]]
+            # In blocks and in place: images of tiles may have hundreds of megapixels.
             part[...] = np.where(is_thing, roots[part], 0)
             is_there |= np.bincount(part.ravel(), minlength=len(roots)) > 0
         is_there[0] = False
@@ -201,6 +209,7 @@ class _Instances:
         both = (known > 0) & (numbers > 0)
         if not both.any():
             return
+        # Parts that were joined before count as one area. int64, for products of two numbers below.
         known = self._roots()[known].astype(np.int64)
         size = len(self._same)
         areas = np.bincount(known.ravel(), minlength=size)
@@ -209,6 +218,7 @@ class _Instances:
         for pair, count in zip(pairs.tolist(), shared.tolist()):
             one, other = divmod(pair, size)
             larger = max(areas[one], areas[other])
+            # Of the larger one: a small part inside of a large one is not the same instance.
             if count > _SAME_INSTANCE * larger and self._classes[one] == self._classes[other]:
                 self._join(one, other)
 

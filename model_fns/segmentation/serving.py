@@ -73,6 +73,7 @@ def resize_output(name: str, value: tf.Tensor, old: sizes.Size, new: sizes.Size)
     """
     is_map = value.shape.rank == 3
     maps = value[..., tf.newaxis] if is_map else value
+    # A mean of two ids would be a third class.
     maps = sizes.resize(maps, new, 'nearest' if name in _NEAREST else 'bilinear')
     if name == fields.CENTER_OFFSETS:
         factors = [

@@ -129,6 +129,7 @@ class SegmentationTask(Task):
             self._reads_instances,
             network.channels,
             data.max_pixels,
+            # Once for a task: `prepare` asks for it in each input pipeline.
             functools.lru_cache(None)(
                 lambda: evaluation_sizes.check_sizes(
                     data.evaluation if any(asked) else (),
@@ -163,7 +164,9 @@ class SegmentationTask(Task):
             quantization=quantization.from_config(config.graph_rewriter),
             channels=channels.from_config(config),
         )
+        # Built and dropped: a wrong stride of exports is refused before training, not after it.
         network.as_exported(model.export)
+        # Checked here; computed ones need a pass over all labels, which only training pays for.
         class_weights.configured_weights(model.loss, dataset.num_classes)
         preprocessor = preprocessing.from_config(
             model.preprocessing,
@@ -173,6 +176,7 @@ class SegmentationTask(Task):
             least_size=evaluation_sizes.least_size(model),
         )
         are_cut = config.eval_config.tiles.size > 0
+        # Tiles of an evaluation have a size of their own: its images may be of any.
         readers = config.train_input_reader, () if are_cut else config.eval_input_reader
         data = _Data(dataset, *readers, validation.pixel_limit(config), label_map)
         return cls(model, network, preprocessor, data)
@@ -273,6 +277,7 @@ class SegmentationTask(Task):
         elif fields.INSTANCE_CENTERS in outputs:
             heat = outputs[fields.INSTANCE_CENTERS]
             is_image = serving.image_mask(heat, features[fields.TRUE_IMAGE_SHAPE])
+            # A peak in the padding would be an instance, and would take pixels of the image.
             outputs[fields.INSTANCE_CENTERS] = tf.where(is_image, heat, 0.0)
         if self._finds_instances:
             outputs.update(

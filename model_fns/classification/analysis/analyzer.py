@@ -53,6 +53,7 @@ class ClassificationAnalyzer(Analyzer):
         self._names = class_names
         self._labels_offset = labels_offset
         self._to_pixels = to_pixels
+        # 4 bytes a number; a list takes 8, and each number is an object.
         self._labels = array.array('i')
         self._predictions = array.array('i')
         self._confidences = array.array('f')
@@ -84,6 +85,7 @@ class ClassificationAnalyzer(Analyzer):
 
     def add(self, arrays: Arrays) -> Finding:
         """Add one image; a wrong one is as bad as the model is confident."""
+        # A model that diverged is analyzed too.
         probabilities = np.nan_to_num(arrays[PROBABILITIES], posinf=0.0)
         label, prediction = int(arrays[inputs.LABEL]), int(arrays[_PREDICTION])
         confidence = float(probabilities[prediction])

@@ -43,7 +43,9 @@ def calibrate(
         is_right: bool [n].
         num_bins: number of bins.
     """
+    # k / 15 is rounded once; linspace multiplies a step that is rounded before.
     edges = np.arange(num_bins + 1) / num_bins
+    # Bins include their upper edge, as in section 2 of the paper.
     bins = np.searchsorted(edges[1:-1], confidences, side='left')
     counts = np.bincount(bins, minlength=num_bins)
     with np.errstate(invalid='ignore'):

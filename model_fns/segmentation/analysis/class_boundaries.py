@@ -68,18 +68,21 @@ def _edges(classes: np.ndarray) -> np.ndarray:
         differs = (one != other) & (one != _UNKNOWN) & (other != _UNKNOWN)
         is_edge[first] |= differs
         is_edge[second] |= differs
+    # Class 0 has boundaries too, and 0 means no edge in `find_matches`.
     return (classes + 1) * is_edge
 
 
 def _grown(classes: np.ndarray, steps: int) -> np.ndarray:
     """Grow the classes into unknown pixels, a pixel up, down, left and right in each step."""
     height, width = classes.shape
+    # A border, so that neighbors of all pixels have a place in the flat map.
     padded = np.pad(classes, 1, constant_values=_UNKNOWN)
     is_unknown = np.zeros(padded.shape, bool)
     is_unknown[1:-1, 1:-1] = classes == _UNKNOWN
     places = np.flatnonzero(is_unknown)
     flat, row_length = padded.reshape(-1), width + 2
     for _ in range(steps if places.size else 0):
+        # All values of a step are read before any is written: growth has the same speed everywhere.
         values = np.full(places.shape, _UNKNOWN, flat.dtype)
         for offset in (-row_length, -1, 1, row_length):
             values = np.where(values == _UNKNOWN, flat[places + offset], values)

@@ -144,6 +144,7 @@ def count_pixels(
     for _, counted in record_walk.walk(reader, count, 'pixels of each class', limit):
         counts = counted * labeled
         of_class += counts
+        # The denominator of Eigen and Fergus: pixels of the images that have the class, not of all.
         with_class += np.where(counts > 0, counts.sum(), 0)
     return PixelCounts(of_class, with_class)
 
@@ -152,6 +153,7 @@ def _fill_absent(counts: np.ndarray, compute_weights) -> np.ndarray:
     """Compute the weights of the classes that occur; the others get the largest of them."""
     present = np.flatnonzero(counts)
     computed = compute_weights(present)
+    # Not 0: a class without pixels among the records that were read may be in others.
     weights = np.full([len(counts)], computed.max())
     weights[present] = computed
     return weights

@@ -63,6 +63,7 @@ def blur_motion(image: tf.Tensor, direction: tf.Tensor, length: tf.Tensor, most:
     kernel = _line(math.pi * direction, 1.0 + length * (most - 1.0), most // 2)[..., None, None]
     ones = tf.ones(tf.concat([[1], tf.shape(image)[:2], [1]], 0))
     per_channel = tf.tile(kernel, [1, 1, image.shape[-1], 1])
+    # Divided by the same sums of ones: without, borders would become dark.
     sums = tf.nn.depthwise_conv2d(image[tf.newaxis], per_channel, [1, 1, 1, 1], 'SAME')
     return (sums / tf.nn.conv2d(ones, kernel, 1, 'SAME'))[0]
 
@@ -120,12 +121,14 @@ def _line(angle: tf.Tensor, length: tf.Tensor, radius: int) -> tf.Tensor:
     y, x = np.mgrid[-radius : radius + 1, -radius : radius + 1].astype(np.float32)
     along = x * tf.cos(angle) + y * tf.sin(angle)
     across = y * tf.cos(angle) - x * tf.sin(angle)
+    # A pixel weighs by its distance to the line, so that lengths between whole pixels differ.
     beyond = tf.maximum(tf.abs(along) - (length - 1.0) / 2.0, 0.0)
     return tf.maximum(1.0 - tf.sqrt(beyond**2 + across**2), 0.0)
 
 
 def _factor(uniform: tf.Tensor, most: float) -> tf.Tensor:
     """Return a factor from 1 / most to most, below 1 as often as above."""
+    # Uniform in the logarithm: halving and doubling are equally frequent.
     return tf.exp((2.0 * uniform - 1.0) * math.log(most))
 
 

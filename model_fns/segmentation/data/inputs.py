@@ -61,6 +61,7 @@ def decode(
     )
     parsed = tf.io.parse_single_example(serialized, {**keys, **channels.keys()})
     source_id = parsed['image/source_id']
+    # DeepLab's records have no source id.
     source_id = tf.where(tf.equal(source_id, ''), parsed['image/filename'], source_id)
     image = channels.decode(parsed, max_pixels)
     ids = {fields.SEMANTIC: CLASSES_KEY}

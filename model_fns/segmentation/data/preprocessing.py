@@ -120,6 +120,7 @@ class Preprocessing:
         """
         # `tf.random.stateless_uniform` adds fifty operations to the graph; the raw op adds one.
         draws = tf.unstack(tf.raw_ops.StatelessRandomUniform(shape=[11], seed=seed))
+        # Each step has its own draws, used or not: a step that is left out changes no other one.
         window = self._window(tf.shape(example[fields.IMAGE])[:2], draws[:4])
         image = _sample(example[fields.IMAGE], window, 'bilinear')
         ids = {
@@ -128,6 +129,7 @@ class Preprocessing:
             ]
             for name in self._fillers(example)
         }
+        # After the crop: pixels that it leaves out need no colors.
         image = self._distort(image, draws[4:10])
         if self.max_rotation:
             ids = distortions.rotate(
@@ -186,6 +188,7 @@ class Preprocessing:
 
     def _fillers(self, example: Example) -> Dict[str, int]:
         """Return the ids of padding, by the names of the ids in the example."""
+        # 0 is no instance in all of our records.
         known = {fields.SEMANTIC: self.ignore_label, fields.INSTANCES: 0}
         return {name: filler for name, filler in known.items() if name in example}
 
@@ -193,13 +196,17 @@ class Preprocessing:
         """Compute the window of a crop from four random numbers."""
         scale, row, column, flip = draws
         scaled = tf.cast(self._resized_size(size), tf.float32) * self._scale(scale)
+        # Cut, not rounded: int(dim * scale), as in DeepLab's randomly_scale_image_and_label.
         scaled = tf.maximum(tf.cast(scaled, tf.int32), 1)
         content = tf.minimum(scaled, self.crop)
         spare = tf.cast(scaled - content + 1, tf.float32)
+        # Draws are at most 1 - 2^-23, so that the product stays below `spare`.
         first = tf.cast(tf.stack([row, column]) * spare, tf.int32)
+        # Corners are aligned: a side of n pixels has n - 1 intervals. At least 1, for one pixel.
         intervals = tf.cast(tf.tile(tf.maximum(scaled - 1, 1), [2]), tf.float32)
         box = tf.cast(tf.concat([first, first + content - 1], 0), tf.float32) / intervals
         is_mirrored = flip < self.flip_probability
+        # Sampled from right to left: mirroring costs no op on pixels.
         box = tf.where(is_mirrored, tf.gather(box, [0, 3, 2, 1]), box)
         return _Window(content, box, is_mirrored)
 
@@ -208,6 +215,7 @@ class Preprocessing:
         if not self.scale_step:
             return low + uniform * (high - low)
         count = int((high - low) / self.scale_step + 1 + _STEP_ROUNDING)
+        # DeepLab's steps: linspace and not arange, which may have one factor more or less.
         factors = np.linspace(low, high, count).astype(np.float32)
         return tf.gather(factors, tf.cast(uniform * count, tf.int32))
 
@@ -216,6 +224,7 @@ class Preprocessing:
         brightness, contrast, saturation, is_blurred, direction, length = draws
         if self.max_brightness:
             image = distortions.shift_brightness(image, brightness, self.max_brightness)
+        # In the graph only where it is asked for; the draws of the others stay unused.
         if self.max_contrast != 1.0:
             image = distortions.scale_contrast(image, contrast, self.max_contrast)
         if self.max_saturation != 1.0:
@@ -231,6 +240,7 @@ class Preprocessing:
     def _fit_decoded(self, example: Example) -> Example:
         """Resize an example and pad it at the bottom and right."""
         size = self._resized_size(tf.shape(example[fields.IMAGE])[:2])
+        # At the end only: a mask of true sizes is then enough to tell padding.
         padding = tf.maximum(self.least_size or self.crop, size) - size
         image = self._resized(example[fields.IMAGE], size, 'bilinear')
         ids = {

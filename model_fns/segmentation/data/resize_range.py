@@ -44,6 +44,7 @@ class ResizeRange:
         target, side = self.least, shorter
         if self.most is not None:
             most = self._most()
+            # For ints, arrays and tensors alike; products of sides below 46,340 fit int32.
             is_too_long = longer * self.least // shorter > most
             target = ops.where(is_too_long, most, self.least)
             side = ops.where(is_too_long, longer, shorter)
@@ -54,9 +55,11 @@ class ResizeRange:
 
     def _most(self) -> int:
         """Return `most`, lowered so that no rounded side exceeds it."""
+        # DeepLab lowers max_size before it scales, so that raising a side cannot exceed it.
         return self.most if self.factor is None else self.most - (self.most - 1) % self.factor
 
     def _round(self, side: Side) -> Side:
+        # Python's and TensorFlow's % have the sign of the divisor: never negative here.
         return side if self.factor is None else side + (1 - side) % self.factor
 
 

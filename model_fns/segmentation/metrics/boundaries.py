@@ -35,6 +35,7 @@ def boundary_counts(
     """
     counts = np.zeros([NUM_COUNTS], np.int64)
     for predicted, true, tolerance in zip(predictions, truth, tolerances):
+        # A prediction where the truth is unknown is neither right nor wrong.
         predicted = np.where(true < 0, 0, predicted)
         right = find_matches(predicted, true, float(tolerance))
         found = find_matches(true, predicted, float(tolerance))
@@ -93,10 +94,12 @@ def find_matches(edges: np.ndarray, others: np.ndarray, tolerance: float) -> np.
     padded[reach : reach + height, reach : reach + width] = others
     row_length = width + 2 * reach
     places = (pixels // width + reach) * row_length + pixels % width + reach
+    # A class that the other map lacks would be searched in the whole disc.
     left = np.flatnonzero(np.isin(classes, np.unique(others[others > 0])))
     places, classes = places[left], classes[left]
     matched = np.zeros(len(pixels), bool)
     for offset in _disc(reach, tolerance, row_length):
+        # The nearest offsets come first, so most maps end after few of them.
         if not left.size:
             break
         is_match = np.take(padded, places + offset) == classes
@@ -113,5 +116,6 @@ def _disc(reach: int, radius: float, row_length: int) -> np.ndarray:
     rows, columns = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     distances = rows**2 + columns**2
     inside = distances <= radius**2
+    # Stable, so that equal distances come in the same order on each machine.
     order = np.argsort(distances[inside], kind='stable')
     return (rows * row_length + columns)[inside][order]

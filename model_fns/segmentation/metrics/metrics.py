@@ -172,6 +172,7 @@ class Metrics:
 
         Scalars that are undefined (the IoU of a class that is in no image) are left out.
         """
+        # float64 holds counts up to 2^53 exactly.
         metrics = self._confusion_metrics(np.asarray(values[CONFUSION], np.float64))
         if _EDGE_COUNTS in values:
             metrics.update(boundaries.boundary_scores(values[_EDGE_COUNTS], _EDGES))
@@ -206,6 +207,7 @@ class Metrics:
         is_there, is_labeled = labeled + predicted > 0, labeled > 0
         if not is_labeled.any():
             return {}
+        # tf.metrics.mean_iou, DeepLab's metric, leaves absent classes out of the mean too.
         ious = right / np.maximum(labeled + predicted - right, 1.0)
         metrics = {
             self.iou_name(): float(ious[is_there].mean()),
@@ -274,6 +276,7 @@ def confusion_matrix(
     cells = labels * num_classes + tf.cast(predictions, tf.int32)
     # Bincount ignores values beyond its size.
     cells = tf.where(tf.equal(labels, ignore_label), num_cells, cells)
+    # int64: float32 counts stop at 2^24, the pixels of 64 images of 513 x 513.
     counts = tf.raw_ops.Bincount(arr=cells, size=num_cells, weights=tf.zeros([0], tf.int64))
     return tf.reshape(counts, [num_classes, num_classes])
 
@@ -317,6 +320,7 @@ def training_metrics(
     step = _local_variable('window_step', [], tf.int64)
     confusion = confusion_matrix(predictions, labels, num_classes, ignore_label)
     step_counts = tf.stack(_right_labeled_predicted(confusion))
+    # The row is written before the step is counted: a step that fails between is written again.
     with tf.control_dependencies([tf1.scatter_update(counts, step % window, step_counts)]):
         update = step.assign_add(1).op
     right, labeled, predicted = tf.unstack(tf.reduce_sum(counts, axis=0))

@@ -102,11 +102,13 @@ def panoptic_counts(
         tf.gather(found.is_real, pairs.found)
         & tf.gather(truth.is_real, pairs.truth)
         & tf.equal(tf.gather(found.classes, pairs.found), pair_classes)
+        # Strictly above: the proof that a segment has at most one match needs it.
         & (ious > 0.5)
     )
     matched = tf.cast(is_match, tf.int32)
     found_is_matched = _sums(matched, pairs.found, found) > 0
     truth_is_matched = _sums(matched, pairs.truth, truth) > 0
+    # Segments that are more than half void are not counted, as in panopticapi.
     is_wrong = found.is_real & ~found_is_matched & (2 * void_areas <= found.areas)
     is_missed = truth.is_real & ~truth_is_matched
 
@@ -144,6 +146,7 @@ def qualities(counts: np.ndarray, is_thing: np.ndarray) -> Dict[str, float]:
     matches = counts[_TRUE_POSITIVE]
     total = matches + 0.5 * (counts[_FALSE_POSITIVE] + counts[_FALSE_NEGATIVE])
     is_there = total > 0
+    # Where nothing is there, the result is masked: only the warning of NumPy is avoided.
     recognition = matches / np.where(is_there, total, 1.0)
     segmentation = counts[_IOU] / np.maximum(matches, 1.0)
     by_class = (recognition * segmentation, segmentation, recognition)
@@ -196,6 +199,7 @@ def _segments(keys: tf.Tensor, num_classes: int) -> _Segments:
 
 def _pairs(found: _Segments, truth: _Segments) -> _Pairs:
     num_true = tf.size(truth.keys, tf.int64)
+    # int64 keys: products of two numbers of segments may exceed int32.
     pairs, _, areas = tf.unique_with_counts(
         tf.cast(found.index, tf.int64) * num_true + tf.cast(truth.index, tf.int64)
     )

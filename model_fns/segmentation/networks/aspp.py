@@ -46,6 +46,7 @@ class Aspp:
     concat_projection: bool = True
     squeeze_and_excitation: bool = False
     quantized_gate: bool = False
+    # DeepLab's model.py has it as a constant.
     dropout_keep_prob: float = 0.9
 
     @classmethod
@@ -83,6 +84,8 @@ def pyramid(
     """
     image = _image_level(features, aspp, style, output_stride) if aspp.image_level_feature else None
     gate = image if aspp.squeeze_and_excitation else None
+    # The image-level branch is the first: the order is that of the input channels of
+    # `concat_projection` in published checkpoints.
     branches = [] if image is None or gate is not None else [image]
     branches.append(layers.conv2d(features, aspp.num_filters, 1, style, 'aspp0'))
     for index, rate in enumerate(aspp.atrous_rates, 1):
@@ -112,6 +115,7 @@ def _image_level(
     if aspp.pooling_crop is None:
         pooled = layers.global_mean(features)
     else:
+        # DeepLab's scale_dimension(crop, 1 / output_stride).
         window = sizes.strided(aspp.pooling_crop, output_stride)
         pooled = _average_pool(features, window, aspp.pooling_stride)
     if aspp.squeeze_and_excitation:
@@ -120,6 +124,7 @@ def _image_level(
     image = layers.conv2d(pooled, aspp.num_filters, 1, style, 'image_pooling')
     if aspp.squeeze_and_excitation and aspp.pooling_crop is None:
         return image  # The product broadcasts the one value of an image.
+    # From 1x1 this repeats one value; the published graph has the same resize.
     return sizes.resize(image, sizes.spatial_size(features))
 
 
@@ -135,6 +140,7 @@ def _average_pool(
     """
     size = sizes.spatial_size(features)
     if all(isinstance(side, int) for side in size):
+        # A pooling kernel refuses windows larger than its input with VALID.
         window = (min(window[0], size[0]), min(window[1], size[1]))
         return tf.nn.avg_pool2d(features, window, stride, 'VALID')
     # The window's size is static. Smaller features are padded with zeros, and the mean is then

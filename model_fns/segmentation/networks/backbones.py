@@ -91,6 +91,7 @@ class SegmentationBackbone:
         self.check_options(options)
         options = self._complete(options).but(bounded=bounded_activation)
         style = options.apply_arithmetic(self.network.style(is_training, options))
+        # DeepLab's FAQ asks for more than 12 images a batch where batch norm is fine-tuned.
         style = style if fine_tune_batch_norm else style.frozen()
         features = self.network.segmentation.features or self.network.features
         end_points = features(images, style, options)

@@ -121,6 +121,7 @@ def _unet(
             suffix = f'_{stage}' if stage else ''
             size = sizes.strided(image_size, stride)
             features = sizes.resize(features, size)
+            # A last stage at stride 1 has no earlier layer: the image itself is none.
             if stage < len(earlier):
                 early = sizes.resize(earlier[stage], size)
                 features = layers.concat([features, early], style)
@@ -141,11 +142,14 @@ def _concatenate(
     suffix: str,
 ) -> tf.Tensor:
     """Concatenate both and apply two 3x3 convolutions."""
+    # `0` is the number of the earlier layer at this stride in DeepLab, which has one for each.
     early = layers.conv2d(early, _PROJECTION_FILTERS, 1, style, f'feature_projection0{suffix}')
+    # The earlier features are resized too, as in DeepLab; at their own size no op is built.
     outputs = layers.concat([sizes.resize(features, size), sizes.resize(early, size)], style)
     if decoder.separable:
         scopes = [f'decoder_conv{index}{suffix}' for index in (0, 1)]
     else:
+        # The scopes that slim.repeat makes.
         scopes = [f'decoder_conv0{suffix}/decoder_conv0{suffix}_{index}' for index in (1, 2)]
     for scope in scopes:
         outputs = head_layers.conv3x3(

@@ -147,6 +147,7 @@ def apply_cell(features: tf.Tensor, cell: Cell, style: layers.LayerStyle) -> tf.
     Returns:
         float32 [batch, height, width, cell.num_filters].
     """
+    # DeepLab's hparams of a cell have a decay of their own.
     style = style.with_batch_norm(decay=cell.batch_norm_decay)
     outputs: List[tf.Tensor] = []
     with tf1.variable_scope(SCOPE):
@@ -158,6 +159,7 @@ def apply_cell(features: tf.Tensor, cell: Cell, style: layers.LayerStyle) -> tf.
             else:
                 outputs.append(_pool(source, branch.grid, cell, style, scope))
         joined = layers.concat(outputs, style)
+        # Before the projection; pyramid pooling drops behind it. Both as in DeepLab.
         dropped = layers.dropout(
             joined, cell.dropout_keep_prob, style.is_training, 'concat_dropout'
         )
@@ -183,6 +185,7 @@ def _pool(
     scope: str,
 ) -> tf.Tensor:
     size = sizes.spatial_size(features)
+    # Rounded up, so that a grid finer than the features still has windows of a pixel.
     window = ((size[0] - 1) // grid[0] + 1, (size[1] - 1) // grid[1] + 1)
     pooled = _window_means(features, window)
     projected = layers.conv2d(pooled, cell.num_filters, 1, style, scope)
@@ -204,6 +207,7 @@ def _window_means(features: tf.Tensor, window: sizes.Size) -> tf.Tensor:
     # The pooling kernel needs a static window; differences of cumulative sums do not.
     for axis, side in ((1, window[0]), (2, window[1])):
         before = [[int(i == axis), 0] for i in range(4)]
+        # One axis after the other: the mean of a window is the mean of the means of its rows.
         sums = tf.pad(tf.cumsum(features, axis), before)
         first, last = [slice(None)] * 4, [slice(None)] * 4
         first[axis], last[axis] = slice(tf.shape(sums)[axis] - side), slice(side, None)
@@ -311,6 +315,7 @@ def _integer(entry: Dict[str, Any], key: str, where: str) -> int:
 def _pair(entry: Dict[str, Any], key: str, where: str) -> Tuple[int, int]:
     value = entry.get(key)
     sides = value if isinstance(value, list) else [value, value]
+    # Not isinstance: JSON's true and false are bool, which is an int in Python.
     if len(sides) != 2 or not all(type(side) is int for side in sides):
         raise errors.ConfigError(
             f'{where}: "{key}": expected an integer or [vertical, horizontal]; got {_shown(value)}.'

@@ -7,6 +7,7 @@ import tensorflow as tf
 from model_fns import layers
 
 # Initializers of the two parts of a separable convolution.
+# Both are defaults of DeepLab's split_separable_conv2d.
 _DEPTHWISE = layers.truncated_normal(0.33)
 _POINTWISE = layers.truncated_normal(0.06)
 
@@ -35,6 +36,7 @@ def head_style(
     activation: layers.Activation = tf.nn.relu6 if bounded_activation else tf.nn.relu
     style = layers.LayerStyle(
         is_training=is_training,
+        # slim's default: DeepLab's arg scope names no initializer of these layers.
         initializer=layers.XAVIER,
         depthwise_initializer=_DEPTHWISE,
         regularizer=layers.l2(weight_decay),

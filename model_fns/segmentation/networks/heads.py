@@ -17,6 +17,7 @@ from protos import segmentation_pb2
 
 tf1 = tf.compat.v1
 
+# DeepLab's get_branch_logits.
 _LOGITS_INITIALIZER = layers.truncated_normal(0.01)
 
 
@@ -92,6 +93,7 @@ def logits(
                 head.channels,
                 kernel_size,
                 linear,
+                # The first one has no number, as in published checkpoints of several rates.
                 f'{head.name}_{index}' if index else head.name,
                 rate=rate,
             )

@@ -70,6 +70,7 @@ def sum_updates() -> Iterator[None]:
 def _sum_by_variable(updates: Sequence[tf.Operation]) -> List[tf.Operation]:
     by_variable: Dict[str, List[tf.Operation]] = {}
     for update in updates:
+        # By the handle: names of updates differ with each pass.
         by_variable.setdefault(update.inputs[0].name, []).append(update)
     return [_sum_assignments(same) if len(same) > 1 else same[0] for same in by_variable.values()]
 
@@ -80,6 +81,7 @@ def _sum_assignments(updates: Sequence[tf.Operation]) -> tf.Operation:
     if handle.dtype != tf.resource:
         raise ValueError(f'{handle.name} is not a resource variable, which a pyramid needs.')
     values = [update.inputs[1] for update in updates]
+    # Each value is the old one + its change: the old one is in the sum once for each pass.
     old = tf.raw_ops.ReadVariableOp(resource=handle, dtype=values[0].dtype)
     new = tf.add_n(values) - (len(values) - 1.0) * old
     return tf.raw_ops.AssignVariableOp(resource=handle, value=new)

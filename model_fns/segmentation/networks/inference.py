@@ -46,6 +46,7 @@ def resized_values(
     """
     values = {}
     for head in heads:
+        # As in DeepLab, logits are resized, not probabilities: boundaries are elsewhere otherwise.
         upsampled = sizes.resize(logits[head.name], size)
         if head.is_classes:
             upsampled = tf.nn.softmax(upsampled)
@@ -68,6 +69,7 @@ def mean_of_mirrored(heads: Sequence[Head], values: Values) -> Values:
     """
     means = {}
     for head in heads:
+        # The first half are the images: `Views.with_mirrored` appends the mirrored ones.
         straight, mirrored = tf.split(values[head.name], 2)
         mirrored = tf.reverse(mirrored, [2])
         if head.name == fields.OFFSET_HEAD:

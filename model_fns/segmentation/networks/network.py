@@ -140,6 +140,7 @@ class SegmentationNetwork:
 
     def last_layer_scopes(self) -> Tuple[str, ...]:
         """Return the name parts of the last layers."""
+        # Such a decoder has no `logits`: its sums are the classes.
         is_decoder_last = self.refinement is not None and self.refinement.output_is_logits
         if self.last_layers_are_logits:
             return (_DECODER_SCOPE if is_decoder_last else _LOGITS_SCOPE,)
@@ -229,6 +230,8 @@ class SegmentationNetwork:
         scales = tuple(scales) if scales else self.scales
         image_size = sizes.spatial_size(images)
         grid = sizes.strided(image_size, self._logits_stride())
+        # As in DeepLab, a larger scale makes the grid finer: 15 x 15 in place of 9 x 9 for a
+        # crop of 129 at 1.75 and stride 16. Smaller scales are enlarged to the grid.
         if max(scales) > 1.0:
             grid = sizes.scaled(image_size, max(scales) / self._logits_stride())
         normalized = self.channels.normalize(images, self.backbone.normalize)
@@ -238,6 +241,7 @@ class SegmentationNetwork:
             for scale in scales:
                 resized = sizes.resize(normalized, sizes.scaled(image_size, scale))
                 for head, value in self._one_scale(resized, is_training).items():
+                    # In float32: sums over scales and the softmax lose too much in bfloat16.
                     value = sizes.resize(layers.to_float32(value), grid)
                     value = image_pyramid.unscale_logits(head, value, scale)
                     by_scale[head.name][scale] = value
@@ -381,6 +385,7 @@ class SegmentationNetwork:
             strides = self.refinement.tapped_strides
             earlier = [end_points[self.backbone.decoder_tap(stride)] for stride in strides]
             features = decoder.refine(features, earlier, self.refinement, style, size)
+            # `network_checks` has refused further heads, which would need features.
             if self.refinement.output_is_logits:
                 return {self.heads[0]: features}
         kernel_size, rates = self.logits_kernel_size, self.logits_rates

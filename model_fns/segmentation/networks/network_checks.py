@@ -130,6 +130,7 @@ def scale_rates(
                 f'{len(rates)}, as many as in training ({_listed(rates) or "none"}).'
             )
         return tuple(explicit)
+    # In integers: a rounded rate would be another reach, without a word.
     if any(rate * old_stride % new_stride for rate in rates):
         raise errors.ConfigError(
             f'{field}: the rates {_listed(rates)} at output stride {old_stride} are no whole '
@@ -188,6 +189,7 @@ def _check_decoder(model: _Model, num_classes: int) -> None:
 
 def _check_scales(model: _Model) -> None:
     field, scales = 'image_pyramid', model.message.image_pyramid
+    # Losses and logits are named with two decimals: equal names would replace each other.
     names = [image_pyramid.scale_name(scale) for scale in scales]
     for scale, name in zip(scales, names):
         if names.count(name) > 1:

@@ -47,6 +47,7 @@ def resize(features: tf.Tensor, size: Size, method: str = 'bilinear') -> tf.Tens
         [batch, *size, channels] in the type of the features, or float32 where integers are resized
         bilinearly. Features that statically have the size are returned as they are.
     """
+    # A resize to the same size is exact, but the kernel runs, and TFLite files keep it.
     if same(spatial_size(features), size):
         return features
     return layers.resize(features, size[0], size[1], method)
@@ -64,4 +65,5 @@ def _scaled_side(side: Side, scale: float) -> Side:
         return side
     if isinstance(side, int):
         return int((side - 1) * scale + 1)
+    # float64, as Python has for static sizes: at 0.7 a side of 91 is 63 in both, 64 in float32.
     return tf.cast(tf.cast(side - 1, tf.float64) * scale + 1.0, tf.int32)
