@@ -73,6 +73,7 @@ def random_rgb_to_gray(example: Example, seed: tf.Tensor, probability: float) ->
     """
     (uniform,) = randomness.uniforms(seed, 1)
     image = pixels.to_float(example[IMAGE])
+    # A choice between two matrices, because one for each pixel is slow (287c819e).
     mixture = tf.where(uniform < probability, _TO_GRAY, np.eye(_CHANNELS, dtype=np.float32))
     return _with_image(example, _mixed(image, mixture))
 
@@ -120,6 +121,7 @@ def normalize_image(
     del seed
     scale = (target[1] - target[0]) / (source[1] - source[0])
     image = pixels.to_float(example[IMAGE])
+    # Not clipped, as published: this step is for networks that expect another range.
     return _with_image(example, (image - source[0]) * scale + target[0])
 
 
@@ -196,6 +198,7 @@ def _hue(most: float) -> _Change:
     """
 
     def change(image: tf.Tensor, uniform: tf.Tensor) -> tf.Tensor:
+        # Hue and saturation do not depend on whether pixels end at 255 or at 1.
         return tf.raw_ops.AdjustHue(images=image, delta=randomness.between(uniform, -most, most))
 
     return change
@@ -212,6 +215,7 @@ def _saturation(smallest: float, largest: float) -> _Change:
     return change
 
 
+# The published `random_distort_color`, after the preprocessing of Inception; order 0 and order 1.
 _DISTORTIONS = (
     (_brightness(32 / 255), _saturation(0.5, 1.5), _hue(0.2), _contrast(0.5, 1.5)),
     (_brightness(32 / 255), _contrast(0.5, 1.5), _saturation(0.5, 1.5), _hue(0.2)),

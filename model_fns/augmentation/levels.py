@@ -27,6 +27,7 @@ def equalize(image: tf.Tensor) -> tf.Tensor:
     total = tf.reduce_sum(counts, 1, keepdims=True)
     below = tf.cumsum(counts, 1, exclusive=True)
     highest = tf.reduce_max(tf.where(counts > 0, tf.range(_LEVELS), 0), 1, keepdims=True)
+    # As `ImageOps.equalize`: the highest level does not count, and both divisions round down.
     step = (total - tf.gather(counts, highest, batch_dims=1)) // (_LEVELS - 1)
     ranks = tf.minimum((below + step // 2) // tf.maximum(step, 1), _LEVELS - 1)
     table = tf.where(step > 0, ranks, tf.range(_LEVELS))
@@ -49,6 +50,7 @@ def auto_contrast(image: tf.Tensor) -> tf.Tensor:
     factor = tf.where(differs, 255.0 / tf.where(differs, high - low, 1.0), 1.0)
     start = tf.where(differs, low, 0.0)
     stretched = (lines - tf.tile(start, [width])) * tf.tile(factor, [width])
+    # `ImageOps.autocontrast` truncates instead: levels differ by at most one.
     return tf.reshape(tf.cast(tf.round(stretched), tf.uint8), tf.shape(image))
 
 
@@ -79,6 +81,7 @@ def change_contrast(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
         uint8 [height, width, 3].
     """
     numbers = tf.cast(image, tf.float32)
+    # `ImageEnhance.Contrast` rounds the mean to a level too.
     mean = tf.round(tf.reduce_mean(color.mix_with_gray(numbers, 0.0)))
     return _extrapolate(mean, numbers, factor)
 
@@ -100,10 +103,12 @@ def change_sharpness(image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     # Sums of whole numbers, which are exact in any order: over columns, then over rows.
     lines = numbers[:, :-2] + numbers[:, 1:-1] + numbers[:, 2:]
     sums = lines[:-2] + lines[1:-1] + lines[2:] + 4.0 * numbers[1:-1, 1:-1]
+    # `ImageFilter.SMOOTH`, which leaves the border as it is.
     smooth = pixels.replace_part(numbers, tf.ones([2], tf.int32), sums / 13.0)
     return _extrapolate(smooth, numbers, factor)
 
 
 def _extrapolate(start: tf.Tensor, image: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     """Compute start + factor * (image - start), rounded to uint8."""
+    # Saturated: factors above 1 leave the range, and a plain cast would wrap around.
     return tf.saturate_cast(tf.round(start + factor * (image - start)), tf.uint8)

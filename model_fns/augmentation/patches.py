@@ -44,6 +44,7 @@ def random_black_patches(
     columns = _covered(xstart * (1.0 - size_to_image), side, size[1])
     # Channels are columns here, so that no factor is repeated along them for each pixel.
     columns = tf.repeat(columns, image.shape[-1], 1)
+    # The product counts the squares that cover each pixel, in one op for any number of squares.
     free = tf.equal(tf.matmul(rows, columns, transpose_a=True), 0.0)
     factors = tf.reshape(tf.cast(free, image.dtype), tf.shape(image))
     return {**example, IMAGE: image * factors}
@@ -148,6 +149,7 @@ def _covered(start: tf.Tensor, side: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
 
 def _through_jpeg(image: tf.Tensor, quality: tf.Tensor) -> tf.Tensor:
     whole_numbers = tf.saturate_cast(image, tf.uint8)
+    # The quality of this op is a tensor; that of `tf.io.encode_jpeg` is fixed in the graph.
     encoded = tf.raw_ops.EncodeJpegVariableQuality(images=whole_numbers, quality=quality)
     decoded = tf.io.decode_jpeg(encoded, channels=image.shape[-1])
     return tf.cast(decoded, image.dtype)

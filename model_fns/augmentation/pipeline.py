@@ -139,6 +139,7 @@ def _limit(function: Function, until_step: int) -> Function:
         step = training_step.current()
         if step is None:
             return function(examples, seed)
+        # `tf.cond` builds its first branch first, so that `leave` knows the types of `vary`.
         varied: Example = {}
 
         def vary() -> Example:

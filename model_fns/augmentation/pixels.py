@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from estimator_lib.task import IMAGE, Example
 
+# The gray of the published AutoAugment, `[128] * 3`.
 GRAY = 128  # value of pixels from outside of the image
 
 

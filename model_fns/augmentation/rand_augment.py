@@ -54,6 +54,7 @@ def rand_augment(
     kinds, signs = randomness.uniforms(seed, 2, num_operations)
     for index in range(num_operations):
         amount = tf.where(signs[index] < 0.5, -1.0, 1.0)
+        # A switch runs the drawn operation alone.
         example = tf.switch_case(
             randomness.integer(kinds[index], 0, len(operations) - 1),
             [functools.partial(operation, example, amount) for _, operation in operations],
@@ -69,6 +70,7 @@ def build_operations(transform: Transform, share: float) -> Sequence[Tuple[str, 
         transform: moves the image and all that belongs to it.
         share: the magnitude, from 0 to 1.
     """
+    # From table 6: thresholds of 256 (nothing) to 0, and 8 to 4 bits.
     threshold = round(256 * (1.0 - share))
     bits = 8 - round(_LOST_BITS * share)
 

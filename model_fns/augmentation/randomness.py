@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 # Odd numbers, so that distinct multiples stay distinct modulo 2^64.
+# The first is 2^64 by the golden ratio (SplitMix64), the second the multiplier of Knuth's MMIX.
 _STRIDES = np.array([0x9E3779B97F4A7C15, 0x5851F42D4C957F2D], np.uint64)
 
 Integer = Union[int, tf.Tensor]
@@ -71,6 +72,8 @@ def integer(uniform: tf.Tensor, low: Integer, high: Integer) -> tf.Tensor:
     Returns:
         int32, of the shape of `uniform`.
     """
+    # The kernel draws multiples of 2^-23, so that the product is below the count after rounding
+    # too.
     count = tf.cast(high - low + 1, tf.float32)
     return low + tf.cast(uniform * count, tf.int32)
 

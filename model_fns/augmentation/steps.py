@@ -80,6 +80,7 @@ def check(is_right: bool, where: str, config: message_lib.Message, field: str, e
         errors.ConfigError: the value is not valid.
     """
     if not is_right:
+        # An unset field reads as 0, which the user has not written.
         got = 'not set' if _is_missing(config, field) else shown(getattr(config, field))
         raise errors.ConfigError(f'{where}.{field}: {got}; expected {expected}.')
 

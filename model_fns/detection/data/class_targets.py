@@ -27,6 +27,7 @@ def merge_equal_boxes(example: Example) -> Example:
         example: an example with `fields.CLASSES` as float32 [n, C].
     """
     parts = tf.cast(tf.round(example[fields.BOXES] * _PARTS), tf.int32)
+    # Groups are numbered in the order of their first boxes, so that boxes keep their order.
     unique, groups = tf.raw_ops.UniqueV2(x=parts, axis=tf.constant([0], tf.int32))
     count, rows = tf.shape(unique)[0], tf.range(tf.shape(parts)[0])
     classes = tf.math.unsorted_segment_max(example[fields.CLASSES], groups, count)

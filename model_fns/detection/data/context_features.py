@@ -30,6 +30,7 @@ class ContextFeatures:
     """
 
     most: int = 2000
+    # 2,048 pooled features of a detection, 4 numbers of its box, and 5 of date and time.
     length: int = 2057
 
     def keys(self) -> Dict[str, Any]:

@@ -197,6 +197,7 @@ class KeepAspectRatioResizer(ImageResizer):
         shorter, longer = tf.reduce_min(sides), tf.reduce_max(sides)
         up = tf.round(sides * (self._least / shorter))
         down = tf.round(sides * (self._most / longer))
+        # Compared after rounding, as published: a longer side of 1024.4 fits in 1024.
         return _whole(tf.where(tf.reduce_max(up) > self._most, down, up))
 
     def padded_size(self, height: tf.Tensor, width: tf.Tensor) -> Optional[Sequence[tf.Tensor]]:
@@ -286,6 +287,7 @@ class ConditionalShapeResizer(ImageResizer):
         else:
             side = tf.reduce_min(sides)
             target = tf.maximum(side, self._threshold)
+        # The division comes first: a side at the threshold is multiplied by exactly 1.
         return _whole(sides * (target / side))
 
 
@@ -293,6 +295,7 @@ class PadToMultipleResizer(ImageResizer):
     """Resizer that pads images at the bottom and right to multiples of a number."""
 
     def __init__(self, multiple: int, grayscale: bool = False):
+        # Content keeps its size. Unlike the others, this method keeps the type too.
         super().__init__('nearest', grayscale)
         self._multiple = multiple
 

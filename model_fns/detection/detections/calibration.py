@@ -183,6 +183,7 @@ def _interpolated(values: tf.Tensor, functions: Sequence[Points]) -> tf.Tensor:
     x, y = (tf.constant(part) for part in np.moveaxis(np.array(padded, np.float32), 2, 0))
     inside = tf.clip_by_value(values, x[:, :1], x[:, -1:])
     after = tf.searchsorted(x, inside, side='right')
+    # The last point has none after it, and a search on the right of it returns the length.
     after = tf.clip_by_value(after, 1, most - 1)
     x0, x1, y0, y1 = (
         tf.gather(knots, rows, batch_dims=1)

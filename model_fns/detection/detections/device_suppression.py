@@ -86,6 +86,8 @@ def suppress_in_one_op(
     boxes = box_coders.FasterRcnnBoxCoder(rules.scales).decode(codes, anchors)
     scores = scores[..., scores.shape[-1] - rules.num_classes :]
     if rules.drops_empty:
+        # Dropped afterwards, they had taken the places of others: 99 of 100 detections were left
+        # (480f2f8e).
         is_inside = axis_aligned.has_area(tf.clip_by_value(boxes, 0.0, 1.0))
         scores = tf.where(is_inside[..., tf.newaxis], scores, 0.0)
     if rules.fast:
@@ -121,8 +123,11 @@ def suppress_in_tflite(
     """
     room = rules.max_detections
     low, high = np.split(tf.get_static_value(anchors), 2, axis=-1)
+    # The op decodes boxes itself, from anchors as center and size.
     centered = tf.constant(np.concatenate([(low + high) / 2, high - low], -1))
     if not rules.fast and len(low) > rules.tflite_candidates:
+        # With the 1,917 anchors and 90 classes of a published SSD, sorting all of them was half of
+        # the time of an image (5e400fb9).
         best = tf.reduce_max(scores[0, :, scores.shape[-1] - rules.num_classes :], axis=-1)
         rows = tf.math.top_k(best, rules.tflite_candidates).indices
         codes, scores = tf.gather(codes, rows, axis=1), tf.gather(scores, rows, axis=1)
@@ -163,6 +168,7 @@ def _op(rules: Rules) -> str:
     values = {
         'max_detections': f'i: {rules.max_detections}',
         'max_classes_per_detection': 'i: 1',
+        # TensorFlow's converter drops this attribute: the op then keeps 100 (167d54db).
         'detections_per_class': f'i: {rules.max_per_class}',
         'use_regular_nms': f'b: {str(not rules.fast).lower()}',
         'nms_score_threshold': f'f: {rules.score_threshold!r}',

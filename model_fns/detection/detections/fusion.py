@@ -48,6 +48,7 @@ def fuse(boxes: tf.Tensor, scores: tf.Tensor, classes: tf.Tensor, counts: tf.Ten
     valid = tf.sequence_mask(tf.cast(counts, tf.int32), rows)
     flat = [batch, views * rows]
     ranks = tf.reshape(tf.where(valid, scores, -1.0), flat)
+    # Stable, as the order of boxes decides which clusters there are.
     order = tf.argsort(ranks, direction='DESCENDING', stable=True)
     ordered = (
         tf.gather(tf.reshape(boxes, [*flat, axis_aligned.SIZE]), order, batch_dims=1),
@@ -107,6 +108,7 @@ def _add_box(row: _Rows, counts: tf.Tensor, clusters: _Clusters) -> _Clusters:
     is_same = tf.logical_and(tf.sequence_mask(found, room), tf.equal(kinds, kind[:, tf.newaxis]))
     overlaps = tf.where(is_same, overlaps, 0.0)
     best = tf.argmax(overlaps, 1, output_type=tf.int32)
+    # Above the threshold, as the authors' program (`iou > match_iou`).
     joins = tf.reduce_max(overlaps, 1) > IOU_THRESHOLD
     into = tf.one_hot(tf.where(joins, best, found), room)
     into *= tf.cast(counts, tf.float32)[:, tf.newaxis]

@@ -207,6 +207,9 @@ def _pasted(
     ops = tf if tf.is_tensor(masks) else np
     rows = _weights(boxes[..., 0], boxes[..., 2], masks.shape[-2], height, ops)
     columns = _weights(boxes[..., 1], boxes[..., 3], masks.shape[-1], width, ops)
+    # Bilinear interpolation is a product for rows and one for columns. The published evaluation
+    # crops the image out of each mask instead (`reframe_box_masks_to_image_masks`); only
+    # rounding differs.
     pasted = rows @ masks @ _turned(columns)
     if threshold is None:
         return pasted
@@ -231,6 +234,7 @@ def _weights(near: Values, far: Values, cells: int, pixels: Side, ops: Any) -> V
     if ops is tf:
         centers = tf.range(tf.cast(pixels, tf.float32))
         centers = centers / tf.cast(tf.maximum(pixels - 1, 1), tf.float32)
+        # A single pixel is at the middle of the image, as `crop_and_resize` has it.
         centers += tf.cast(tf.equal(pixels, 1), tf.float32) / 2
     else:
         centers = np.arange(pixels, dtype=np.float32) / max(pixels - 1, 1) + (pixels == 1) / 2

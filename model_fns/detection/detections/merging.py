@@ -176,8 +176,10 @@ def _is_inside(
 
 def _joined(detections: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dict[str, np.ndarray]:
     """Join the parts of objects that tiles cut to enclosing boxes with the highest score."""
+    # A group has the number of one of its members, so that `rows` are detections.
     groups = np.arange(len(detections[_TILE]))
     members = [np.flatnonzero(detections[_TILE] == tile) for tile in range(len(windows))]
+    # Merging 625 tiles takes 0.9 s; with all pairs of tiles it took 2.4 (d6209489).
     for first, second in _overlapping(windows):
         rows, columns = members[first], members[second]
         if len(rows) and len(columns):
@@ -197,6 +199,7 @@ def _joined(detections: Dict[str, np.ndarray], windows: Sequence[Window]) -> Dic
             joined[fields.DETECTION_MASKS][index] = masks.join_masks(per_part, boxes, box)
         joined[fields.DETECTION_BOXES][index] = box
         joined[fields.DETECTION_SCORES][index] = joined[_RANK][index] = best
+        # A number of its own, so that suppression compares it with the detections of every tile.
         joined[_TILE][index] = -1 - index  # it belongs to no single tile
     return joined
 
@@ -293,6 +296,7 @@ def _match_parts(
     smaller = np.minimum(
         box_overlaps.areas(clipped[0])[:, np.newaxis], box_overlaps.areas(clipped[1])
     )
+    # By the smaller part: one tile may see much less of the object in the overlap than the other.
     share = box_overlaps.intersections(*clipped) / np.maximum(smaller, 1e-9)
     pair = scores[rows][:, np.newaxis], scores[columns][np.newaxis]
     alike = np.minimum(*pair) >= _SAME_OBJECT * np.maximum(*pair)
@@ -337,6 +341,7 @@ def _remaining(
     remains = np.ones(len(shapes), bool)
     low, high = bounds[:, :2], bounds[:, 2:]
     # A large image has thousands of detections, of which few are at the height of another one.
+    # With it, merging 169 tiles of 100 boxes takes 1.5 s in place of 20.7 (672c2f9f).
     order = np.argsort(low[:, 0], kind='stable')
     starts, tallest = low[order, 0], np.max(high[:, 0] - low[:, 0], initial=0.0)
     for index in range(len(shapes)):

@@ -52,6 +52,8 @@ def suppress(
         # Only boxes with a sufficient score are compared: a trained model has few of them, and time
         # grows with the square of their number. One more box, which never counts, avoids empty
         # tensors.
+        # Below the threshold were most boxes of an image that took 0.3 processor seconds
+        # (48fd61d4).
         rows = tf.where(tf.reduce_any(class_scores > threshold, axis=0))[:, 0]
         rows = tf.concat([rows, tf.zeros([1], rows.dtype)], axis=0)
         nothing = tf.fill([tf.shape(class_scores)[0], 1], _NONE)
@@ -85,6 +87,8 @@ def _hard(
 
     @tf.autograph.experimental.do_not_convert
     def suppress_class(label: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        # A kernel of the core, so that graphs can be frozen: the published branch has a loop in
+        # Python.
         kept = tf.image.non_max_suppression_overlaps(
             overlaps[tf.minimum(label, tf.shape(overlaps)[0] - 1)],
             scores[label],
@@ -123,6 +127,7 @@ def _soft(
         counts = value > score_threshold
         overlap = tf.gather_nd(overlaps, tf.stack([groups, best], axis=1))
         kept = tf.exp(-0.5 / sigma * tf.square(overlap))
+        # -inf times a factor that underflows to 0 would be NaN.
         decayed = tf.where(left > 0.0, left * kept, left)
         decayed = tf.where(overlap > iou_threshold, tf.constant(_NONE), decayed)
         taken = tf.one_hot(best, tf.shape(left)[1], on_value=True, off_value=False)

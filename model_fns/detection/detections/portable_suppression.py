@@ -50,6 +50,7 @@ def suppress(pairs: Any, rules: Any) -> Tuple[tf.Tensor, tf.Tensor]:
         left = _survivors(pairs, rules, (kept, kept_places), (block, block_places))
         both = tf.concat([kept, tf.where(left, block, _NONE)], axis=1)
         both_places = tf.concat([kept_places, block_places], axis=1)
+        # The survivors so far are first in `both`, and `top_k` keeps equal scores in order.
         best, rows = tf.math.top_k(both, room)
         return start + _BLOCK, best, tf.gather(both_places, rows, batch_dims=1)
 
@@ -84,6 +85,7 @@ def _survivors(
     (kept_scores, kept_places), (scores, places) = kept, block
     boxes, kept_boxes = _boxes(pairs, places), _boxes(pairs, kept_places)
     labels, kept_labels = places // pairs.slots, kept_places // pairs.slots
+    # Boxes of padding and of the places after the last survivor are those of place 0.
     alive = scores > _NONE
     same = tf.equal(labels[:, :, tf.newaxis], kept_labels[:, tf.newaxis])
     same = tf.logical_and(same, (kept_scores > _NONE)[:, tf.newaxis])

@@ -42,6 +42,7 @@ class ScoreConverter:
 
     def __call__(self, logits: tf.Tensor) -> tf.Tensor:
         """Convert logits to scores [B, A, columns]."""
+        # Before the conversion, as published; a temperature of calibration is part of the divisor.
         if self.logit_scale != 1.0:
             logits = logits / self.logit_scale
         scores = self.convert(logits)
@@ -130,6 +131,7 @@ class PostProcessor:
         outputs = {
             fields.DETECTION_BOXES: kept.boxes,
             fields.DETECTION_SCORES: kept.scores,
+            # float32 as published, and so are the counts: clients and frozen graphs expect it.
             fields.DETECTION_CLASSES: tf.cast(kept.classes, tf.float32),
             fields.NUM_DETECTIONS: tf.cast(kept.counts, tf.float32),
             fields.DETECTION_ANCHOR_INDICES: kept.anchors,

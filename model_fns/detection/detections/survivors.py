@@ -103,6 +103,7 @@ def best_pairs(boxes: tf.Tensor, scores: tf.Tensor, best: tf.Tensor, num_pairs: 
     anchors = tf.sort(tf.math.top_k(best, slots, sorted=False).indices, axis=1)
     slot_scores = tf.transpose(tf.gather(scores, anchors, batch_dims=1), [0, 2, 1])
     flat = tf.reshape(slot_scores, [tf.shape(best)[0], slots * scores.shape[2]])
+    # `top_k` keeps equal scores in order: the lower class, then the lower anchor, as published.
     values, places = tf.math.top_k(flat, tf.minimum(num_pairs, tf.shape(flat)[1]))
     return Pairs(
         scores=values,
@@ -165,6 +166,7 @@ def _suppress_in_one_kernel(pairs: Pairs, rules: Rules, num_classes: int) -> Sur
         most = tf.minimum(num_pairs, rules.max_per_class * num_classes)
         scores = tf.transpose(by_class, [0, 2, 1])
         kept = _kept(pairs.boxes, scores, tf.maximum(rules.max_total, most), rules)
+    # A rank of 0, which is no survivor, would be the row behind the last one.
     rows = tf.minimum(num_pairs - tf.cast(kept, tf.int32), num_pairs - 1)
     scores = tf.gather(pairs.scores, rows, batch_dims=1)
     return Survivors(
@@ -189,6 +191,7 @@ def _kept(boxes: tf.Tensor, ranks: tf.Tensor, room: tf.Tensor, rules: Rules) -> 
         max_total_size=room,
         iou_threshold=rules.iou_threshold,
         score_threshold=0.0,
+        # Clipping would be to the unit square, and boxes of two-stage detectors are in pixels.
         clip_boxes=False,
     ).nmsed_scores
 
@@ -210,6 +213,8 @@ def _kept_of_apart(boxes: tf.Tensor, by_class: tf.Tensor, rules: Rules) -> tf.Te
 def _suppress_softly(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
     """Suppress softly, by a kernel for one image and class at a time."""
     batch = tf.shape(pairs.scores)[0]
+    # Soft scores fall. One that falls below the missing pairs cannot be ranked among them, so it is
+    # left out here, and `_is_enough` asks for more pairs if it is needed.
     threshold = tf.maximum(pairs.bounds, rules.score_threshold)
     by_class = tf.reshape(_scores_by_class(pairs, num_classes), [-1, pairs.slots])
 

@@ -57,6 +57,7 @@ class Metrics:
             if count == 0:
                 collected.clear()
             computed = collected.evaluate()
+            # NaN for what is undefined, as the vector has a number for each name.
             return np.array([computed.get(name, np.nan) for name in names], np.float32)
 
         fetched = image_arrays.select(self.needs, outputs, features, labels)

@@ -98,6 +98,7 @@ class AveragePrecisionEvaluator(Evaluator):
             return np.zeros([len(overlap)], np.int64), np.zeros([len(overlap)], bool)
         same = detections.classes[:, np.newaxis] == groundtruth.classes
         overlap = np.where(same, overlap, -1.0)
+        # At least the threshold, as `ovmax>=VOCopts.minoverlap` in the development kit.
         return overlap.argmax(axis=1), overlap.max(axis=1) >= IOU_THRESHOLD
 
     def clear(self) -> None:
@@ -208,6 +209,7 @@ def precision_recall(
         count: number of objects to find.
     """
     true_positives = true_positives[np.argsort(-scores, kind='stable')].astype(np.float64)
+    # A group of Open Images counts as its weight of a true positive, and as no false one.
     true, false = np.cumsum(true_positives), np.cumsum(true_positives <= 0)
     return true / np.maximum(true + false, np.finfo(np.float64).tiny), true / count
 

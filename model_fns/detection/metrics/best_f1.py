@@ -70,6 +70,7 @@ class BestF1Evaluator(AveragePrecisionEvaluator):
         count = self._counts.sum()
         if not count or not true[-1:].any():
             return {}
+        # Without precision and recall, so that it has no 0 / 0.
         f1 = 2 * true[last] / (shown[last] + count)
         best = last[f1.argmax()]
         return {

@@ -60,6 +60,7 @@ class Number(NamedTuple):
     cells: Tuple
 
 
+# Index 5 of the thresholds is 0.75; ranges are all, small, medium and large.
 _ALL = slice(None)
 # The twelve numbers of a summary, in its order.
 _NUMBERS = (
@@ -262,6 +263,7 @@ class CocoFiles(Evaluator):
         for index, entry in enumerate(own):
             width, height = entry['bbox'][2:]
             entry['id'] = len(self._objects) + 1
+            # pycocotools sorts objects into size ranges by this number, and not by the box.
             entry['area'] = float(areas[index]) if areas[index] > 0 else width * height
             entry['iscrowd'] = int(groundtruth.is_crowd[index])
             self._objects.append(entry)

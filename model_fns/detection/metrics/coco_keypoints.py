@@ -68,6 +68,7 @@ class CocoKeypointEvaluator(Evaluator):
         for class_id, keypoints in self._keypoints.items():
             objects = groundtruth.kept(groundtruth.classes == class_id)
             candidates = detections.kept(detections.classes == class_id)
+            # `maxDets` of keypoints in pycocotools is 20, for each image and class.
             best = np.argsort(-candidates.scores, kind='stable')[:_LIMIT]
             skipped = coco_matching.not_counted(objects, keypoints)
             self._counts[class_id] += np.sum(~skipped, axis=1)

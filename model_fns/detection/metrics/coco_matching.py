@@ -29,6 +29,7 @@ _SHAPE = (len(IOU_THRESHOLDS), len(AREA_RANGES))
 # The least overlap stays below 1, because rounding may reduce a complete overlap.
 _LEAST_OVERLAP = np.minimum(IOU_THRESHOLDS, 1.0 - 1e-10)
 # One bit for each threshold and range.
+# They are 40 of the 64.
 _BITS = (1 << np.arange(np.prod(_SHAPE), dtype=np.uint64)).reshape(_SHAPE)
 
 
@@ -156,6 +157,7 @@ def assign(
         objects[index] = taken[0, 0] if found[index, 0, 0] else -1
         thresholds, ranges = np.nonzero(np.logical_and(found[index], ~crowd[taken]))
         free[thresholds, ranges, taken[thresholds, ranges]] = False
+    # As in pycocotools, a detection of another size that matches nothing is no false positive.
     ignored |= np.logical_and(~found, _outside(shape.areas(detections)).T[:, np.newaxis, :])
     matches = Matches(
         detections.classes.astype(np.int32),
@@ -230,12 +232,14 @@ def precision_at_recalls(found: np.ndarray, count: int) -> np.ndarray:
     true = np.cumsum(found)
     precision = true / np.arange(1, len(found) + 1)
     precision = np.maximum.accumulate(precision[::-1])[::-1]
+    # As `accumulate` of pycocotools; recalls that are never reached have a precision of 0.
     indices = np.searchsorted(true / count, RECALLS, side='left')
     return np.append(precision, 0.0)[indices]
 
 
 def _ranked(detections: Detections, limit: int) -> tuple:
     """Sort detections by class, then by score, with their ranks; drop those beyond the limit."""
+    # Stable, as the merge sort of pycocotools: equal scores stay in the order of the model.
     order = np.lexsort([-detections.scores, detections.classes])
     classes = detections.classes[order]
     ranks = np.arange(len(order)) - np.searchsorted(classes, classes)
@@ -283,6 +287,7 @@ def _choose(overlap: np.ndarray, free: np.ndarray, skipped: np.ndarray) -> tuple
     possible = np.where(counting.any(axis=-1, keepdims=True), counting, possible)
     values = np.where(possible, overlap, -1.0)
     # The last of equal overlaps wins.
+    # pycocotools only skips an object whose overlap is less than the best so far.
     chosen = len(overlap) - 1 - values[:, :, ::-1].argmax(axis=-1)
     return chosen, possible.any(axis=-1)
 

@@ -59,6 +59,7 @@ def select(needs: FrozenSet[str], outputs: Tensors, features: Features, labels: 
         labels: labels of the batch.
     """
     tensors = {name: labels[name] for name in _LABELS}
+    # One number for each box in place of C, before the tensors leave the graph.
     tensors[fields.CLASSES] = tf.argmax(labels[fields.CLASSES], axis=-1)
     tensors.update({name: labels[name] for name in _MORE_LABELS if name in labels})
     tensors.update({name: outputs[name] for name in _OUTPUTS})

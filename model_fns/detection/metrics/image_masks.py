@@ -58,4 +58,5 @@ def _nearest(inside: int, whole: int) -> np.ndarray:
     """Find the nearest of the first `inside` pixels of a side for each of `whole` pixels."""
     scale = np.float32((inside - 1) / (whole - 1) if whole > 1 else 0.0)
     # The later one of two equally near pixels wins.
+    # In 32 bits, and by `roundf`: what `ResizeNearestNeighbor` with aligned corners computes.
     return np.floor(np.arange(whole, dtype=np.float32) * scale + np.float32(0.5)).astype(int)

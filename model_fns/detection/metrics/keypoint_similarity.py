@@ -42,6 +42,8 @@ class Keypoints(Shape):
 
     def __init__(self, indices: Sequence[int], sigmas: Sequence[float]):
         self._indices = list(indices)
+        # `vars = (sigmas * 2)**2` in `computeOks` of pycocotools, whose `np.spacing(1)` is kept
+        # below.
         self._variances = (2.0 * np.asarray(sigmas, np.float64)) ** 2
 
     def overlaps(
@@ -74,6 +76,7 @@ class Keypoints(Shape):
         if not len(points):
             return np.zeros([0])
         known = np.isfinite(points)
+        # `loadRes` of pycocotools gives results of keypoints this area, not that of their box.
         low = np.where(known, points, np.inf).min(axis=1)
         high = np.where(known, points, -np.inf).max(axis=1)
         return np.prod(np.maximum(high - low, 0.0), axis=-1)

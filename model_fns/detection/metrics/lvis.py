@@ -18,6 +18,7 @@ from model_fns.detection.metrics.evaluator import Detections, Groundtruth
 from protos import label_map_pb2
 
 # Detections of an image that count, of all classes together.
+# `max_dets` of lvis-api.
 _LIMIT = 300
 _ALL = slice(None)
 # The numbers of a summary, in its order.
@@ -74,6 +75,7 @@ class LvisEvaluator(coco.CocoEvaluator):
         self, groundtruth: Groundtruth, detections: Detections
     ) -> coco_matching.Assignment:
         """Add one image, and return which objects its detections take."""
+        # Limited before classes of other images are left out, as in lvis-api.
         best = np.argsort(-detections.scores, kind='stable')[:_LIMIT]
         best = best[~self.shape.empty(detections)[best]]
         groundtruth = groundtruth.kept(~self.shape.empty(groundtruth))

@@ -95,6 +95,8 @@ class RotatedEvaluator(Evaluator):
             objects, overlap = overlaps.argmax(axis=1), overlaps.max(axis=1)
             difficult = groundtruth.difficult[objects]
             for index, threshold in enumerate(_THRESHOLDS):
+                # At least the threshold, as MMRotate; the development kit of DOTA asks for more
+                # than 0.5.
                 enough = overlap >= threshold - _ROUNDING
                 found[:, index] = first_of_each(objects, enough & ~difficult)
                 counts[:, index] = ~(enough & difficult)

@@ -87,6 +87,7 @@ class RunLengthMasks:
             return np.zeros([len(self), len(others)])
         divided = [int(flag) for flag in by_own_area]
         ratios = np.asarray(_kernels().iou(self._encoded, others._encoded, divided), np.float64)
+        # The overlap of two empty masks is 0 / 0.
         return np.nan_to_num(ratios.reshape(len(self), len(others)))
 
 

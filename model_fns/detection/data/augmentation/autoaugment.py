@@ -23,6 +23,8 @@ from protos import augmentation_pb2
 # (example with a uint8 image, seed, number in [0, 1)) -> example.
 _Operation = Callable[[Example, tf.Tensor, tf.Tensor], Example]
 
+# `translate_const` 250, `translate_bbox_const` 120 and `cutout_const` 100 of the published program,
+# times tenths of the magnitudes of the policy.
 _TRANSLATION = 4 / 10 * 250  # pixels, of images
 _BOX_TRANSLATION = 120  # pixels, of the content of boxes, times a tenth of the magnitude
 _SHEAR = 2 / 10 * 0.3
@@ -30,6 +32,7 @@ _ROTATION = 10 / 10 * math.radians(30)
 _CUTOUT = int(8 / 10 * 100)  # pixels, half of the side
 _COLOR = 6 / 10 * 1.8 + 0.1
 # Operations on the content of boxes are applied to each box with a third of their probability.
+# The authors found it empirically, so that few neighboring boxes are distorted.
 _PER_BOX = 1 / 3
 
 
@@ -135,6 +138,7 @@ def _translate_boxes(
     count = tf.shape(boxes)[0]
     draws = randomness.uniform_tensor(randomness.stream_seed(seed, 3), tf.stack([2, count]))
     happens = draws[0] < probability * _PER_BOX
+    # Boxes may overlap, and the last one is seen whole: no box should always be that one.
     order = tf.argsort(draws[1])
     chosen = tf.boolean_mask(tf.gather(boxes, order), tf.gather(happens, order))
     corners = _pixel_corners(chosen, frames.image_size(example))

@@ -18,6 +18,7 @@ from protos import augmentation_pb2
 
 Range = Tuple[float, float]
 
+# The default of the kernel, which the published steps have too.
 _MAX_ATTEMPTS = 100
 _WHOLE = frames.Window(np.int32([0, 0, 0]), np.int32([-1, -1, -1]), np.float32([0, 0, 1, 1]))
 
@@ -219,12 +220,14 @@ def _sample(
     bounds = find_family(boxes).enclosing_boxes(boxes)
     begin, size, share = tf.raw_ops.StatelessSampleDistortedBoundingBox(
         image_size=tf.shape(example[fields.IMAGE]),
+        # The kernel refuses coordinates outside of [0, 1], and rotated boxes may be partly outside.
         bounding_boxes=tf.clip_by_value(bounds, 0.0, 1.0)[tf.newaxis],
         min_object_covered=min_object_covered,
         seed=seed,
         aspect_ratio_range=aspect_ratios,
         area_range=areas,
         max_attempts=_MAX_ATTEMPTS,
+        # Without it the kernel fails for images without objects.
         use_image_if_no_bounding_boxes=True,
     )
     return frames.Window(begin, size, tf.reshape(share, [4]))

@@ -78,6 +78,7 @@ def scaled_mosaic(
     happens, y, x, scale = randomness.uniforms(seed, 4)
 
     def place() -> Example:
+        # In quarters of a canvas objects have half of their size, which cost 0.4 mAP (7b09ff29).
         own = frames.image_size(group[0])
         canvas = tf.stack([side or own[axis] for axis, side in enumerate(size)])
         # Whole numbers, so that rounding cannot lose a pixel.

@@ -51,8 +51,10 @@ def copy_paste(
         randomness.stream_seed(seed, 1), tf.shape(second[fields.CLASSES])
     )
     chosen = tf.logical_and(draws < object_probability, happens)
+    # A crowd covers many objects and the gaps between them, so that it is no object to paste.
     chosen = tf.logical_and(chosen, tf.logical_not(second[fields.IS_CROWD]))
     second = _fit(examples.keep_boxes(second, chosen), frames.image_size(first))
+    # Objects whose mask is lost by the crop have boxes, but nothing of them would be pasted.
     second = examples.keep_boxes(second, _areas(second[fields.MASKS]) > 0)
     covered = tf.reduce_any(second[fields.MASKS] > 0, axis=0)
     image = first[fields.IMAGE]

@@ -52,6 +52,7 @@ def random_image_scale(
     (uniform,) = randomness.uniforms(seed, 1)
     factor = randomness.between(uniform, smallest, largest)
     size = frames.scaled_size(frames.image_size(example), factor)
+    # Aligned corners, as in the published step.
     return frames.resize(example, size, align_corners=True)
 
 

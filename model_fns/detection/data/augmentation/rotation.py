@@ -58,6 +58,7 @@ def random_quarter_turns(example: Example, seed: tf.Tensor, probability: float =
     happens, uniform = randomness.uniforms(seed, 2)
     count = randomness.integer(uniform, 0, 3)
     for turn in range(3):
+        # Up to three quarter turns, each of which is exact; a warp by 180 degrees would resample.
         turns = tf.logical_and(happens < probability, count > turn)
         example = flips.quarter_turn(example, tf.cast(turns, tf.int32))
     return example
@@ -75,6 +76,7 @@ def rotated(example: Example, angle: tf.Tensor, min_area_inside: float) -> Examp
     cosine, sine = tf.cos(angle), tf.sin(angle)
     # Acts on points (y, x): a clockwise rotation as seen, since y points downwards.
     matrix = tf.stack([tf.stack([cosine, sine]), tf.stack([-sine, cosine])])
+    # Boxes are about edges of pixels, and `warp` is about their centers, half a pixel away.
     center = size / 2.0
     shift = center - tf.linalg.matvec(matrix, center)
     back, pixel_center = tf.transpose(matrix), (size - 1.0) / 2.0
