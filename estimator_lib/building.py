@@ -97,6 +97,7 @@ def create_run_config(
         model_dir=model_dir,
         tf_random_seed=train_config.random_seed,
         save_summary_steps=None,  # see summaries.TrainingScalars
+        # TensorFlow's StepCounterHook would log and write the speed a second time.
         log_step_count_steps=None,
         keep_checkpoint_max=saves.keep_max or None,
         keep_checkpoint_every_n_hours=train_config.keep_checkpoint_every_n_hours,
@@ -113,7 +114,10 @@ def create_session_config(
         use_bfloat16: compute in a half type where `mixed_precision` says that it is faster.
         gpu_memory_fraction: the largest part of each GPU's memory to take, at most 1; 0: all.
     """
+    # Ops without a kernel for GPUs, as those of strings and lookup tables, run on the processor.
     session_config = tf1.ConfigProto(allow_soft_placement=True)
+    # Otherwise the first process takes all memory of each GPU, and an evaluator beside it finds
+    # none.
     session_config.gpu_options.allow_growth = True
     session_config.gpu_options.per_process_gpu_memory_fraction = gpu_memory_fraction
     # These two rewrites take a third of the preparation of a graph and bring nothing here: one
@@ -163,6 +167,7 @@ def eval_input_fn(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> i
     Raises:
         errors.ConfigError: the config has no `eval_input_reader`.
     """
+    # A copy: others read the tiles of the caller's config.
     whole = type(config)()
     whole.CopyFrom(config)
     whole.eval_config.ClearField('tiles')

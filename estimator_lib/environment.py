@@ -113,9 +113,12 @@ def package_version() -> str:
 
 def memory_bytes() -> int:
     """Return the memory of this machine, or of the container that this runs in, in bytes."""
+    # Of the machine, which a container sees as well: its own limit is in the files below.
     sizes = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
     for path in _MEMORY_LIMITS:
         with contextlib.suppress(OSError, ValueError), open(path) as file:
+            # Without a limit version 2 has the word `max`, which is no number; version 1 has a huge
+            # number.
             sizes.append(int(file.read()))
     return min(sizes)
 
@@ -131,6 +134,7 @@ def peak_memory_bytes() -> Optional[int]:
     except ImportError:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # Bytes on macOS, KiB on Linux.
     return peak if sys.platform == 'darwin' else 1024 * peak
 
 
@@ -336,6 +340,7 @@ def bypass_setuptools() -> Iterator[None]:
     copy, which imports all of setuptools and takes 0.2 s of the start.
     """
     hack = sys.modules.get('_distutils_hack')  # None if setuptools is not installed
+    # Python 3.12 and later have no `distutils`: there the copy of setuptools is the only one.
     finder = getattr(hack, 'DISTUTILS_FINDER', None)
     if finder not in sys.meta_path or not importlib.machinery.PathFinder.find_spec('distutils'):
         yield

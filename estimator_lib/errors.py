@@ -90,6 +90,7 @@ def nearest_first(name: str, known: Iterable[str]) -> List[str]:
 
 
 def _alike(name: str, known: Iterable[str]) -> List[str]:
+    # 0.6 is the default cutoff of `difflib.get_close_matches`.
     return [other for other in nearest_first(name, known) if _likeness(name, other) >= 0.6]
 
 

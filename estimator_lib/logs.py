@@ -72,6 +72,7 @@ def silence_tensorflow() -> None:
     For programs, before they use TensorFlow: ten lines of the log are about its start. The
     variable TF_CPP_MIN_LOG_LEVEL of the environment counts if it is set; 0 shows all lines.
     """
+    # At 3 only fatal errors are written; others reach Python as exceptions.
     level = os.environ.setdefault('TF_CPP_MIN_LOG_LEVEL', '3')
     if level != '0' and 'tensorflow' not in sys.modules:
         with _drop_start_lines():
@@ -92,6 +93,7 @@ def _drop_start_lines() -> Iterator[None]:
     except OSError:  # no grep, or no standard error
         yield
         return
+    # The descriptor, not `sys.stderr`: the lines come from C++.
     standard_error = os.dup(2)
     with reader:
         assert reader.stdin is not None

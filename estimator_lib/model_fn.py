@@ -177,9 +177,11 @@ def create_step_fn(
             run_configs.filter_devices(plan)
         distribution.require_own_batches(plan, task.across_replicas())
         forward = losses_lib.compute_training_losses(task, pipeline, plan, features, labels)
+        # In any case: TensorFlow warns of a collection of dicts when it saves the graph.
         end_points = graph_state.pop_end_points()
         if pipeline.train_config.progress.summarize_activations:
             summaries.activations(end_points)
+        # Before the gradients are built: the balance counts ops of the forward pass.
         if pipeline.train_config.use_bfloat16:
             mixed_precision.choose(tf1.get_default_graph())
         if graph_hook_fn is not None:
@@ -270,6 +272,8 @@ def _train_step(training: _Training) -> TrainStep:
         micro_batches=training.micro_batches,
     )
     if training.reader_state is not None:
+        # In the same run as the update, so that each checkpoint has the position of its own
+        # weights.
         train_op = tf.group(train_op, inputs.advance_position(training.reader_state))
     train_op = tf.group(train_op, [update for _, update in training.metrics.values()])
     if train_config.progress.summarize_variables:
@@ -306,6 +310,8 @@ def _train_scaffold(
     if run_config.model_dir:
         class_match.require_resumable(task.checkpoints, run_config.model_dir)
         if run_config.is_chief:
+            # Before the session reads the list: it refuses one with the paths of another place, and
+            # a copied folder would delete the files of the original (commit fbffd1e0).
             checkpoint_files.list_by_name(run_config.model_dir)
         model_dirs.check_model_dir(run_config.model_dir, tf1.global_variables())
     saver = savers.create_saver(
@@ -313,6 +319,8 @@ def _train_scaffold(
     )
     # Saving hooks of a user look for the Saver in this collection.
     tf1.get_collection_ref(tf1.GraphKeys.SAVERS)[:] = [saver]
+    # Parameter servers outlive a worker's session, so sessions of a cluster have to ask which
+    # variables have values.
     alone = run_config.num_worker_replicas <= 1 and run_config.train_distribute is None
     if alone and not run_config.num_ps_replicas:
         # Update the dictionary of fine-tuning in place: its `init_fn` clears it after use.

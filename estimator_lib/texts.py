@@ -6,7 +6,9 @@ import re
 from typing import Any, Dict, Iterable, List, Tuple
 
 # Control characters, separators of lines, marks that reorder text, and halves of characters.
+# The marks that reorder text are those of CVE-2021-42574 ("Trojan Source").
 _CONTROL = re.compile('[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]')
+# OWASP, "CSV Injection".
 _FORMULA_STARTS = ('=', '+', '-', '@')  # of cells that spreadsheets compute
 # Numbers and bytes, which differ between two problems of one kind; names in quotes stay.
 _VARYING = re.compile(r"b'[^']*'|('[^']*')|-?\d[\d.,]*(?:e[+-]?\d+)?|-?\b(?:nan|inf)\b")

@@ -114,6 +114,8 @@ def train_and_evaluate(
     evaluators.check(task, config)
     writes = task_of_cluster is None or task_of_cluster.is_chief
     if writes:
+        # These records are read without TensorFlow, whose devices cannot be divided among replicas
+        # once they have started (commit c99f09ed).
         for warning in inputs.check_first_examples(task, config.train_input_reader):
             log.warning('%s', warning)
     evaluate = evaluate and config.eval_config.schedule.enabled and bool(config.eval_input_reader)
@@ -128,6 +130,7 @@ def train_and_evaluate(
     )
     suffix = '' if task_of_cluster is None else '_' + task_of_cluster.name.replace(':', '_')
     log_file = os.path.join(model_dir, f'log{suffix}.txt')
+    # The lock comes first: a second run in the folder is refused before it writes to the log.
     with prepared_model_dir(config, model_dir, writes), logs.also_in_file(log_file), files.ended():
         if writes:
             cool_down.go_back(config, model_dir)
@@ -255,6 +258,7 @@ def measure_file(
             f'--max_loss: whether larger values of the metric {name!r} are better is not known; '
             'expected export_config.best with metric and higher_is_better.'
         )
+    # Not in the run's folder, whose metrics.json and results.csv are of its own evaluations.
     with tempfile.TemporaryDirectory() as folder:
         (expected,) = evaluate(task, first, folder, checkpoint).values()
     return agreement.MetricPair(name, is_higher, expected[name], values[name])
@@ -397,6 +401,8 @@ class _Run:
         listeners = list(self.extensions.saving_listeners)
         if evaluator is not None:
             listener = scheduling.EvaluationListener(evaluator, self.schedule(), self.model_dir)
+            # Before the question whether the run has stopped: an interrupted evaluation may be the
+            # one that stops it.
             listener.catch_up()
             if evaluator.has_stopped():
                 return

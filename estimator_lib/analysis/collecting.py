@@ -137,6 +137,8 @@ class Collector(tf1.train.SessionRunHook):
             finding = self._analyzer.add({name: values[row] for name, values in arrays.items()})
             number = self._count
             self._errors += [(number, error) for error in finding.errors]
+            # The number makes all ranks different: the heap never compares the packed arrays behind
+            # them.
             rank = finding.badness, -number
             if finding.badness > 0 and (len(self._worst) < _KEPT or rank > self._worst[0][0]):
                 keep = heapq.heappush if len(self._worst) < _KEPT else heapq.heappushpop
@@ -206,6 +208,7 @@ def _packed(batch: Mapping[str, np.ndarray], row: int) -> Mapping[str, Any]:
 
 def _compressed(value: Any) -> Any:
     array = np.asarray(value)
+    # Arrays of strings hold pointers, which cannot be compressed.
     if array.nbytes < _LARGE or array.dtype.hasobject:
         return value
     content = zlib.compress(np.ascontiguousarray(array).data, 1)

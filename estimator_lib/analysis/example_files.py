@@ -44,6 +44,8 @@ def read(path: str) -> Optional[Examples]:
     try:
         with tf.io.gfile.GFile(path, 'rb') as file:
             content = io.BytesIO(file.read())
+        # A pickle runs code when it is read, and folders of runs are compared that others have
+        # made.
         with np.load(content, allow_pickle=False) as arrays:
             values = {name: arrays[name] for name in arrays.files}
         return Examples(values.pop(_NAMES), values)

@@ -68,6 +68,7 @@ def write(
     Raises:
         errors.UserError: the folder cannot be written.
     """
+    # The dot hides it from the pattern `analysis/*/report.html` of `run_records.listeners`.
     unfinished = os.path.join(os.path.dirname(folder), f'.{os.path.basename(folder)}.unfinished')
     try:
         if tf.io.gfile.isdir(unfinished):

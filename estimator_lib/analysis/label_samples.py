@@ -33,6 +33,7 @@ def start_drawing(
     """
     pool = futures.ThreadPoolExecutor(1, thread_name_prefix='draw_labels')
     started = pool.submit(draw_labels, task, config)
+    # It only refuses further tasks; the thread ends with this one.
     pool.shutdown(wait=False)
     return started
 

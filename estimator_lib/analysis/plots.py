@@ -37,6 +37,7 @@ def confusion_matrix(
     """
     values = np.asarray(counts, np.float64)
     if normalized:
+        # The row of a class without objects stays 0, where 0 / 0 would be NaN.
         values = values / np.maximum(values.sum(axis=1, keepdims=True), 1e-300)
     side = min(12.0, 3.2 + 0.36 * len(names))
     figure.set_size_inches(side + 1.0, side)
@@ -109,6 +110,7 @@ def bars(figure: Canvas, values: Mapping[str, float], title: str) -> None:
     axes.set(xlabel=title)
     axes.margins(x=0.12)
     axes.locator_params(axis='x', nbins=5)
+    # matplotlib's own formatter may take a common factor out of the numbers, as 1e6.
     axes.xaxis.set_major_formatter(lambda value, _: _short(value))
     axes.invert_yaxis()
 

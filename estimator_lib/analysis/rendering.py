@@ -27,7 +27,9 @@ _OPTIONS: Any = {
 }
 _STYLE: Any = {  # names of settings depend on matplotlib's version
     'font.size': 10.0,
+    # Text stays text, which the page can select, search and show in its own font.
     'svg.fonttype': 'none',
+    # Without it the ids in a file are random, and equal figures differ.
     'svg.hashsalt': 'report',
     'axes.spines.top': False,
     'axes.spines.right': False,
@@ -46,6 +48,7 @@ _STYLES = re.compile(r'<style.*?</style>', re.DOTALL)
 _SIZE = re.compile(r'<svg ([^>]*?)width="[^"]*"([^>]*?)>', re.DOTALL)
 _HEIGHT = re.compile(r'(<svg [^>]*?)height="[^"]*"', re.DOTALL)
 _FONTS = re.compile(r"""'DejaVu Sans'[^;"]*sans-serif""")
+# Ids of groups (`figure_1`, `axes_1`) would repeat in a page of several figures.
 _IDS = re.compile(r'<g id="[^"]*">')
 
 
@@ -75,6 +78,7 @@ def render(figure: Figure) -> Drawing:
         canvas.set_layout_engine('none')
         canvas.set_facecolor('none')
         backend_svg.FigureCanvasSVG(canvas).print_svg(svg)
+        # CSS has 96 pixels in an inch.
         width = round(96 * canvas.get_size_inches()[0])
         return Drawing(png.getvalue(), _page_element(svg.getvalue(), figure.title), width)
 

@@ -164,6 +164,7 @@ def _cell(value: Cell) -> str:
 def _gallery(pictures: Sequence[Picture]) -> str:
     left, cards = _MOST_BYTES, []
     for picture in pictures:
+        # Base64 makes a third more of these bytes.
         left -= len(picture.jpeg)
         source = html.escape(picture.path)
         if left > 0:

@@ -65,6 +65,7 @@ def advise_on_curve(curve: Curve, title: str, higher_is_better: bool = True) -> 
         return []
     best = max if higher_is_better else min
     early = [value for step, value in zip(steps, values) if step <= _EARLY * steps[-1]]
+    # Never empty: the last step is beyond the fraction.
     late = values[len(early) :]
     if not early:
         return []

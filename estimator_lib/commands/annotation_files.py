@@ -67,6 +67,7 @@ def _yolo_line(region: Region, size: Size) -> str:
         top, left, bottom, right = _clipped(region.box, size)
         sides = np.array([[top + bottom, left + right], [2 * (bottom - top), 2 * (right - left)]])
         numbers = _normalized(sides / 2, size)
+    # Six decimals, as labelImg writes them: a hundredth of a pixel at a side of 10,000.
     return ' '.join([str(region.class_index), *(f'{number:.6f}' for number in numbers)])
 
 

@@ -104,6 +104,8 @@ def draw_examples(
     pictures: List[np.ndarray] = []
     with record_streams.open_session(graph) as session:
         try:
+            # Two runs: the iterator, which is among the tables, starts at the variable of the
+            # position.
             session.run(initializers[0])
             session.run(initializers[1])
             while len(pictures) < count:

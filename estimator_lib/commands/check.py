@@ -72,6 +72,7 @@ class _Problems:
 
     def add_records(self, reader: str, problems: Sequence[RecordProblem]) -> None:
         """Add a line for each kind of problem."""
+        # A fault of a converter is in every record: a line for each would hide all other kinds.
         lines = texts.grouped([(each.place, each.problem) for each in problems], 'records')
         self.messages += [f'{reader}: {line}' for line in lines]
 
@@ -215,6 +216,7 @@ def _model_lines(
         features, _ = inputs.pop_reader_state(features)
         size = task.largest_input()
         if size:
+            # Static sides, so that the sizes of activations are known without running the network.
             features[IMAGE].set_shape([None, *size, None])
         with model_variables.collected():
             predictions = task.predict(features, tf_estimator.ModeKeys.TRAIN, labels)
@@ -300,6 +302,7 @@ def _memory_bytes(
     """Return the bytes of weights, gradients, optimizer slots and activations."""
     slots = _SLOTS.get(config.train_config.optimizer.WhichOneof('optimizer'), 1)
     slots += config.train_config.optimizer.use_moving_average
+    # float32. The 1 is the gradient of each trained parameter.
     return 4 * (_parameters(variables) + (1 + slots) * _parameters(trained)) + activations
 
 

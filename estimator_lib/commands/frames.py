@@ -48,6 +48,7 @@ def predict_frames(
     with concurrent.futures.ThreadPoolExecutor(_MOST_WAITING) as pool:
         for image, pixels, outputs in results:
             described.append(pool.submit(_describe, task, options, image, pixels, outputs))
+            # Waiting for the oldest keeps the order, and bounds the frames in memory.
             if len(described) > _MOST_WAITING:
                 yield described.popleft().result()
         for future in described:

@@ -164,11 +164,14 @@ def predict_into(
         try:
             for image, pixels, outputs in results:
                 written.append(pool.submit(describe, image, pixels, outputs))
+                # Waiting for the oldest bounds the pictures in memory, and raises its error here.
                 while len(written) > ahead:
                     written.popleft().result()
             for future in written:
                 future.result()
         except BaseException:
+            # Else the executor would finish all that waits before the error, or the signal, goes
+            # on.
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return skipped

@@ -174,6 +174,8 @@ class PredictionFiles:
         try:
             if os.path.dirname(name):
                 tf.io.gfile.makedirs(os.path.dirname(path))
+            # A random name: processes of several machines, which may have equal process ids, write
+            # here.
             own = f'{path}.{uuid.uuid4().hex}' if self._atomically else path
             with tf.io.gfile.GFile(own, 'wb') as file:
                 file.write(content)
@@ -263,6 +265,7 @@ def to_json(value: Any) -> Any:
         return {name: to_json(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_json(item) for item in value]
+    # JSON has no bytes, and TensorFlow's strings are bytes.
     if isinstance(value, bytes):
         return value.decode('utf-8', 'replace')
     if isinstance(value, np.generic):

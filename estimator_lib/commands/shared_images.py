@@ -90,6 +90,7 @@ def find_shared(
     """Return (evaluation, training) indices of each evaluation image that training nearly has."""
     if not training:
         return []
+    # Reversed, so that of equal training images the first one is named.
     by_digest = {each.digest: index for index, each in reversed(list(enumerate(training)))}
     ours, theirs = _hash_bytes(training), _hash_bytes(evaluation)
     step = max(1, _PAIRS // len(training))
@@ -170,4 +171,5 @@ def _hash_bytes(images: Sequence[Fingerprint]) -> np.ndarray:
 def _is_near(first: Optional[np.ndarray], second: Optional[np.ndarray]) -> bool:
     if first is None or second is None:
         return False
+    # As int: differences of uint8 would wrap around.
     return bool(np.abs(first.astype(int) - second.astype(int)).mean() <= _MOST_DIFFERENCE)

@@ -154,7 +154,9 @@ def create_stream(source: Source, order: Order, start: tf.Tensor) -> tf.data.Dat
         index, count = order.shard
         # The position follows a record of this process, or is that of all, or the beginning.
         others = tf.where(tf.less_equal(start[1], 0), np.int64(index), np.int64(count - 1))
+        # Behind the epochs and the shuffles, which must be the same in all processes.
         stream = stream.skip(others).shard(count, 0)
+    # Behind the positions, which stay those of the whole data.
     if source.without:
         stream = _leave_out(stream, source.without)
     if source.sequences is not None:

@@ -236,6 +236,7 @@ def _payloads(file: RecordFile) -> Iterator[bytes]:
     with contextlib.suppress(*unreadable, MemoryError, OverflowError), _open(file) as stream:
         while header := stream.read(_HEADER_BYTES):
             length = _payload_length(header, 0)
+            # The bytes of a compressed file are not counted, so there MemoryError ends the reading.
             if not file.compression and length > file.size:
                 return
             payload = stream.read(length)

@@ -233,6 +233,8 @@ def _replicas_to_aggregate(
     if mode is not Mode.SYNC_PARAMETER_SERVERS:
         return 1
     workers = len(cluster.workers)
+    # The default of the schema, 1, is the published one. With it a worker's gradient alone would
+    # make each step, so only a value that is set counts.
     if not train_config.HasField('replicas_to_aggregate'):
         return workers
     wanted = train_config.replicas_to_aggregate

@@ -26,9 +26,12 @@ def create(plan: Plan, session_config: tf.compat.v1.ConfigProto, **options: Any)
     if plan.uses_parameter_servers and trains:
         options['device_fn'] = placement.device_fn(cluster)
         # TensorFlow would wait for a ready model without messages; `cluster.running` waits instead.
+        # It would look every 30 s only (`recovery_wait_secs` of TensorFlow's SessionManager).
         options['session_creation_timeout_secs'] = 1
         session_config.device_filters.extend(placement.device_filters(cluster))
     strategies.configure_devices(plan, session_config)
+    # TensorFlow 2.15 refuses an evaluator that TF_CONFIG does not list (KeyError), and one of a
+    # cluster of workers without a chief (ValueError).
     is_alone = cluster is not None and cluster.role == 'evaluator'
     is_alone = is_alone or plan.mode in (Mode.ONE_DEVICE, Mode.CLONES, Mode.MIRRORED)
     with tf_config.environment(None if is_alone else cluster):

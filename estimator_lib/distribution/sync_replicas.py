@@ -216,6 +216,8 @@ class _ChiefHook(tf1.train.SessionRunHook):
     def after_create_session(self, session: tf1.Session, coord: Any) -> None:
         """Empty the accumulators, and send all replicas their first token."""
         del coord
+        # A server that was restarted has notes without values; those of the others hold the last
+        # tokens.
         are_set = session.run(self._are_set)
         noted = session.run([token for token, is_set in zip(self._noted, are_set) if is_set])
         first = (max([0, *noted]) // _SESSION + 1) * _SESSION
@@ -256,6 +258,8 @@ def _variable(name: str, value: Any, device: str, collections: Sequence[str] = (
         return tf1.Variable(
             tf.constant(value, tf.int64),
             trainable=False,
+            # By default in none: neither a Saver nor the init op of a session resets a note that is
+            # in use.
             collections=list(collections),
             name=f'{_SCOPE}/{name}',
             use_resource=True,

@@ -42,4 +42,5 @@ def class_color(number: int) -> Color:
 def is_light(color: Color) -> bool:
     """Return whether dark text on it is easier to read than white text."""
     red, green, blue = color
+    # Luma of ITU-R BT.601.
     return 0.299 * red + 0.587 * green + 0.114 * blue > 140

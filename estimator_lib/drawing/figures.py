@@ -53,6 +53,8 @@ def with_canvas(
         collects = gc.isenabled()
         gc.disable()
         try:
+            # Not a figure of pyplot, which keeps each one until it is closed and chooses a backend
+            # of windows.
             return use(Figure(**options))
         finally:
             if collects:

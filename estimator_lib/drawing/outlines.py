@@ -76,6 +76,7 @@ def _walk(sides: Dict[_Point, List[_Point]]) -> List[_Point]:
     points: List[_Point] = []
     while not points or point != start:
         ends = sides[point]
+        # Sides run clockwise, so the turn to the right is the side of the same pixel.
         to_the_right = (point[0] + step[1], point[1] - step[0])
         following = to_the_right if to_the_right in ends else ends[0]
         ends.remove(following)

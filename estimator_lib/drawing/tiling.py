@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import List, NamedTuple, Optional, Sequence
 
+# The usual overlap of DOTA's tiles of 1024 pixels.
 _LARGEST_OVERLAP = 200  # of tiles by default, in pixels
 
 

@@ -82,6 +82,8 @@ def drawn_step(height: int, width: int) -> int:
 @contextlib.contextmanager
 def canvas(picture: np.ndarray) -> Iterator[Image.Image]:
     """Open an image to draw on, and copy it back to the picture, uint8 [height, width, 3]."""
+    # Pillow may share the array's memory, but then copies it before the first line is drawn:
+    # without the copy back nothing would be seen.
     image = Image.fromarray(picture)
     yield image
     picture[:] = np.asarray(image)
@@ -116,6 +118,7 @@ def draw_box(image: Image.Image, box: Sequence[float], color: Color, thickness: 
     # Pillow would draw a very thick line beyond the sides of the box.
     is_full = 2 * thickness >= min(bottom - top, right - left)
     ImageDraw.Draw(image).rectangle(
+        # Pillow draws the second corner too.
         (left, top, right - 1, bottom - 1),
         fill=color if is_full else None,
         outline=color,
@@ -274,6 +277,7 @@ def encode_png(pixels: np.ndarray) -> bytes:
     Raises:
         ValueError: the pixels have another type, or are uint16 with channels.
     """
+    # Pillow takes gray images without an axis of channels only.
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
     if pixels.dtype != np.uint8 and (pixels.dtype != np.uint16 or pixels.ndim != 2):
@@ -309,6 +313,7 @@ def write_png(path: str, picture: np.ndarray) -> None:
 @functools.cache
 def _font(size: int) -> ImageFont.FreeTypeFont:
     """Load the font that Pillow contains, so that pictures are the same on all machines."""
+    # In any size from Pillow 10.1 on; before, there was one bitmap font.
     return ImageFont.load_default(size)
 
 

@@ -177,6 +177,7 @@ class EarlyStopping:
         """Forget evaluations of steps that this run has not reached yet."""
         state = self._state
         steps = tuple(step for step in state.steps if step <= run_step)
+        # What was compared with a best value of another run says nothing without it.
         if state.best_step is not None and state.best_step > run_step:
             state, steps = State(), ()
         kept = dataclasses.replace(state, steps=steps)
@@ -192,6 +193,7 @@ class EarlyStopping:
         return dataclasses.replace(state, steps=(*state.steps, step))
 
     def _is_better(self, value: float) -> bool:
+        # NaN is never better, and an infinite best value could never be beaten.
         if not math.isfinite(value):
             return False
         if self._state.best is None:

@@ -57,6 +57,8 @@ class EvaluatedPredictor:
         names = list(self._types)
         types = [tf.int32, *self._types.values()]
         images = [features[serving.REQUEST], features[SOURCE_ID]]
+        # In the graph of the metrics, so that files have the labels, batches and hooks of
+        # checkpoints.
         computed = tf.numpy_function(self._predict, images, types, stateful=False)
         computed[0].set_shape([None, 2])
         for name, output in zip(names, computed[1:]):
@@ -94,6 +96,7 @@ class EvaluatedPredictor:
             ((_, _, merged),) = results
             return self._task.presentation.evaluated_tiles(merged)
         except errors.UserError as problem:
+            # The error of a Python function reaches the session as text in an error of TensorFlow.
             self.problem = problem
             raise
 

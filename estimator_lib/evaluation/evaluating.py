@@ -147,6 +147,8 @@ class Evaluator:
         else:
             self._results.draw_if_due()
         metrics = self.last_metrics[self._sets[0].name]
+        # Before the exports (commit c695b74f): early stopping has counted the evaluation even where
+        # an export fails, or the process is killed in it.
         should_stop = self._stopping is not None and self._stopping.update(step, metrics)
         for exporter in self._exporters:
             exporter.export(step, checkpoint_path, metrics, is_final)

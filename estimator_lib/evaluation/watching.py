@@ -52,6 +52,8 @@ def watch(
         try:
             evaluate_with_retries(evaluator, path, max_retries, poll_seconds)
         except (tf.errors.OpError, errors.CheckpointError) as error:
+            # The trainer deletes old checkpoints (`keep_max`), also while they are read: that is no
+            # failure.
             if exists(path):
                 raise
             if first_folder.is_gone:

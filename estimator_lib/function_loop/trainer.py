@@ -105,6 +105,7 @@ class FunctionTrainer:
             own = step.training_chief_hooks if self._run_config.is_chief else []
             all_hooks = [*own, *hooks, *step.training_hooks]
             for hook in all_hooks:
+                # Listeners belong to the hook that saves, as `Estimator.train` has it.
                 if isinstance(hook, non_finite.FiniteCheckpointSaverHook):
                     hook.listen([hook_calls.NamedListener(listener) for listener in listeners])
                 hook.begin()

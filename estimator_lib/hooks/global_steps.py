@@ -101,6 +101,7 @@ class Period:
 
     def done(self, step: int) -> None:
         """Note that the hook has acted at a step."""
+        # The next multiple, so that a resumed run reports at the same steps as one without a break.
         self._next = step - step % self._every_n_steps + self._every_n_steps
 
 

@@ -29,6 +29,7 @@ _ADVICE = (
     'lower the learning rate, or set train_config.gradient_clipping_by_norm.'
 )
 _MOST_IMAGES = 64
+# The name that an Estimator gives its checkpoints.
 _BASENAME = 'model.ckpt'
 # Variables are checked in groups of about this size, which avoids a copy of all of them.
 _GROUP_BYTES = 16 * 2**20
@@ -47,6 +48,7 @@ def reported_loss(loss: tf.Tensor) -> tf.Tensor:
     Returns:
         float32 scalar.
     """
+    # TensorFlow's NanTensorHook asks `np.isnan`, so infinity passes it.
     return tf.where(tf.math.is_nan(loss), tf.fill(tf.shape(loss), np.inf), loss)
 
 
@@ -121,6 +123,8 @@ class NonFiniteLossHook(global_steps.GlobalStepHook):
             )
 
 
+# A subclass: `Estimator.train` creates no saver hook where one of this class is among its hooks,
+# and gives its saving listeners to it.
 class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
     """Hook that saves checkpoints, but none of a state that is not finite.
 
@@ -191,6 +195,7 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Save a checkpoint if one is due."""
         own, losses = run_values.results
+        # Before the base class, which may save in its `after_run`.
         self._not_finite = non_finite(losses)
         super().after_run(run_context, run_values._replace(results=own))
 
@@ -206,6 +211,8 @@ class FiniteCheckpointSaverHook(tf1.train.CheckpointSaverHook):
 
     def _save(self, session: tf1.Session, step: int) -> bool:
         culprit = ', '.join(f'the loss {name}' for name in self._not_finite)
+        # The first save has no checkpoint to compare with, and may write values that are not
+        # finite.
         if not culprit and self._start is not None:
             culprit = self._broken_variable(session)
         self._refusal = f'step {step} is not saved: {culprit} is not finite' if culprit else ''

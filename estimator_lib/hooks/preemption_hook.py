@@ -21,6 +21,7 @@ class PreemptionHook(tf_estimator.SessionRunHook):
         del session, coord
         preemption.wait_for_step(True)
 
+    # Without `sees_each_step`: in the loop of functions only the last step of a call can end it.
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Request the end of the session after a signal."""
         del run_values

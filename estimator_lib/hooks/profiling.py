@@ -50,6 +50,7 @@ class ProfileHook(global_steps.GlobalStepHook):
 
     def session_begun(self) -> None:
         """Check whether the step is still to come."""
+        # A session that replaces a lost one must not trace a second time.
         self._done = self._done or self.step >= self._profile_step
 
     def run_options(self) -> Optional[tf1.RunOptions]:
@@ -95,6 +96,8 @@ def traced() -> Iterator[ChromeTrace]:
 
 def _chrome_trace(path: str) -> bytes:
     """Convert a file of TensorFlow's profiler to the format of chrome://tracing."""
+    # TensorFlow 2.15 and 2.21 have this module; the one in `tensorflow.core.profiler` is gone in
+    # 2.21.
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
     with tf.io.gfile.GFile(path, 'rb') as file:

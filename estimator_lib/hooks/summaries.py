@@ -79,6 +79,7 @@ class TrainingScalars(global_steps.GlobalStepHook):
         self._latest = None
         scalars = {tag: float(value) for tag, value in fetched.items()}
         if self._interval is not None:
+            # Clocks may give two equal times; the rate must stay a number.
             seconds = max(self._interval.seconds(), 1e-9)
             rate = (self.step - self._interval.step) / seconds
             scalars['speed/steps_per_second'] = rate
@@ -132,6 +133,7 @@ class TrainingPictures(global_steps.GlobalStepHook):
         self._folder = folder
         self._period = global_steps.Period(every_n_steps)
         self._count = count
+        # Cut in the graph: only these examples are copied to Python.
         self._batch = tf.nest.map_structure(lambda values: values[:count], batch)
 
     def session_begun(self) -> None:
@@ -263,6 +265,8 @@ def write(
         )
     if not summary.value:
         return
+    # A writer flushes every 120 s by itself. `results.csv`, listeners and TensorBoard read the file
+    # during the run.
     writer = get_writer(folder)
     writer.add_summary(summary, step)
     writer.flush()

@@ -72,6 +72,7 @@ def plot(axes: Axes, curves: Mapping[str, Curve]) -> Dict[str, Artist]:
         marker = '.' if len(steps) <= _MOST_MARKED else ''
         (drawn[name],) = axes.plot(steps, values, marker=marker, label=name)
     axes.set_xlabel('step')
+    # A short run would have ticks between two steps.
     axes.locator_params(axis='x', integer=True)
     axes.grid(alpha=0.3)
     return drawn

@@ -41,6 +41,7 @@ def write_start(model_dir: str, config: message_lib.Message) -> None:
     start = data.session_start_info
     start.start_time_secs = time.time()
     for path, value in changed_fields(config).items():
+        # First, since a bool is an int to Python and would be stored as a number.
         if isinstance(value, bool):
             start.hparams[path].bool_value = value
         elif isinstance(value, str):

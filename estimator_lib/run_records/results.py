@@ -32,6 +32,7 @@ log = logging.getLogger('estimator_lib')
 RESULTS_FILE = 'results.csv'
 CURVES_FILE = 'results.png'
 
+# If each change were up or down by chance, so many in a row would be one case in a million.
 _GROWING = 20  # evaluations in a row, after which growing memory is a warning
 # A drawing takes about half a second, and an evaluation may take less.
 _DRAWING_SECONDS = 60.0
@@ -168,6 +169,8 @@ def _locked(folder: str) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(ImportError, OSError):
             fcntl = importlib.import_module('fcntl')
+            # The folder is locked, not the table: a write replaces the table by a new file, whose
+            # lock nobody would hold.
             opened = os.open(folder, os.O_RDONLY)
             stack.callback(os.close, opened)  # unlocks, too
             fcntl.flock(opened, fcntl.LOCK_EX)

@@ -75,6 +75,8 @@ def read(path: str) -> Table:
         with tf.io.gfile.GFile(path, 'rb') as file:
             # Spreadsheets write a byte order mark.
             text = file.read().decode('utf-8-sig')
+        # `newline=''` keeps line breaks within cells; `strict` makes a damaged quote an error and
+        # not a cell.
         reader = csv.reader(io.StringIO(text, newline=''), strict=True)
         lines = [(reader.line_num, cells) for cells in reader if cells]
     except tf.errors.NotFoundError:

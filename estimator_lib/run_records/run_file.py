@@ -308,6 +308,7 @@ def describe_data(reader: input_reader_pb2.InputReader) -> Optional[Dict[str, An
         files = inputs.input_files(reader)
         names = sorted(content for file in files for content in file.contents())
         size = sum(file.size for file in files)
+        # Records that the start of the run has counted are not read again.
         count = inputs.known_count(files)
         is_plain = not any(file.compression or '://' in file.path for file in files)
         if count is None and is_plain and size <= _COUNTED_BYTES:

@@ -21,6 +21,7 @@ tf1 = tf.compat.v1
 
 # From this status on, a process was told to end, by a signal or because another task is gone, and
 # is started again.
+# 128 plus the number of the signal is the status of shells and Kubernetes.
 _TOLD_TO_END = 128
 
 

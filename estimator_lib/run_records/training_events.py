@@ -97,6 +97,7 @@ class TrainingEvents:
         frames, _ = records.list_frames(records.RecordFile(path, '', size), start)
         with tf.io.gfile.GFile(path, 'rb') as file:
             for frame in frames:
+                # Events only grow: what was read once is not read again, however long the run is.
                 self._ends[path] = frame.end
                 if frame.length > _MOST_BYTES and not self._gradients:
                     continue
@@ -105,6 +106,7 @@ class TrainingEvents:
                 if not self._gradients:
                     scalars.pop(GRADIENT_NORM, None)
                 if scalars and step > after:
+                    # A step that is repeated after a kill has its last values.
                     self._scalars.setdefault(step, {}).update(scalars)
 
 

@@ -12,6 +12,7 @@ from estimator_lib import errors
 # Ops that call Python: the graph holds only a number for the function, not its code.
 _PYTHON = ('EagerPyFunc', 'PyFunc', 'PyFuncStateless')
 # Attributes that differ between processes without changing the computation.
+# `_gradient_op_type` is a name with a counter of the process.
 _NAMES = ('shared_name', 'container', '_gradient_op_type')
 
 
