@@ -97,6 +97,7 @@ def norm_variables(channels: int, settings: BatchNorm) -> NormVariables:
     # The names are those of TF-Slim, which published checkpoints have.
     shape = [channels]
     return NormVariables(
+        # Constants where there is no variable: the fused kernel takes both in any case.
         variable('gamma', shape, ONES) if settings.scale else tf.ones(shape),
         variable('beta', shape, ZEROS) if settings.center else tf.zeros(shape),
         variable('moving_mean', shape, ZEROS, trainable=False),

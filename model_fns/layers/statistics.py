@@ -44,6 +44,7 @@ def batch_moments(values: tf.Tensor, synchronized: bool, shift: tf.Tensor) -> Mo
     shift = tf.stop_gradient(shift)
     count = _count(values)
     distance = own.mean - shift
+    # Sums of squares about the shift, not about 0: they would lose the variance of large means.
     sums = tf.concat(
         [distance * count, (own.variance + tf.square(distance)) * count, count[tf.newaxis]], axis=0
     )

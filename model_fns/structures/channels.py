@@ -84,6 +84,7 @@ class Channels:
             return centered / np.array(self.deviations or 1.0, np.float32)
         if not self.has_more:
             return of_colors(pixels)
+        # The network's normalization is of three colors: means of ImageNet say nothing of infrared.
         further = pixels[..., COLORS:] / _MIDDLE - 1.0
         return tf.concat([of_colors(pixels[..., :COLORS]), further], -1)
 

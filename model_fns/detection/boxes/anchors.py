@@ -413,6 +413,7 @@ def _tile(grid: Size, sizes: Array, strides: Sequence[Any], offsets: Sequence[An
     ops = _ops(sizes, *grid, *strides, *offsets)
     arange = np.arange if ops is np else tf.range
     rows, columns = (
+        # A product for each cell, not a sum of strides, whose rounding would grow along the map.
         offset + stride * arange(cells, dtype=np.float64)
         for offset, stride, cells in zip(offsets, strides, grid)
     )

@@ -155,6 +155,7 @@ _FAMILIES = {family.SIZE: family for family in (axis_aligned, quadrilaterals)}
 
 
 # Families in models by the size of the family in data.
+# Modules are no keys here, because data only tells the number of values.
 _MODEL_FAMILIES = {axis_aligned.SIZE: axis_aligned, quadrilaterals.SIZE: rotated}
 
 

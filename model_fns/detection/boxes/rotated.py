@@ -79,6 +79,7 @@ def from_parallelograms(shapes: tf.Tensor) -> tf.Tensor:
         angle = tf.atan2(width_axis[..., 0], width_axis[..., 1])
         candidates.append(tf.stack([height, width, angle], axis=-1))
     areas = [sides[..., 0] * sides[..., 1] for sides in candidates]
+    # For a rectangle both are equal but for rounding, and either is right.
     smaller = areas[1] < areas[0]
     sides = tf.where(smaller[..., tf.newaxis], candidates[1], candidates[0])
     return le90(tf.concat([center, sides], axis=-1))
@@ -159,6 +160,7 @@ def scale(boxes: tf.Tensor, y_scale: tf.Tensor, x_scale: tf.Tensor) -> tf.Tensor
     Factors are scalars or broadcast against [...]. If they differ, a rotated rectangle becomes a
     parallelogram.
     """
+    # By points: sides and angle cannot express a scaling by two factors.
     factors = tf.cast(tf.stack([y_scale, x_scale] * 3, axis=-1), boxes.dtype)
     return from_parallelograms(to_parallelograms(boxes) * factors)
 

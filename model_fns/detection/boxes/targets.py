@@ -60,6 +60,7 @@ class Groundtruth:
         Valid rows come first, and a batch seldom has nearly as many boxes as it has rows.
         Masks are padded to fewer rows and stay as they are.
         """
+        # Similarities are [B, M, A]: rows of padding would cost as much as boxes.
         count = tf.reduce_max(tf.reduce_sum(tf.cast(self.valid, tf.int32), axis=1))
         rows = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         for name in ('examples', 'masks', 'image_classes', 'labeled_classes', 'ignored_coverage'):
@@ -183,6 +184,8 @@ class TargetAssigner:
         weights = tf.where(matched, weights[..., 0], 0.0)
         negative = tf.where(ignored, 0.0, self._negative_class_weight)[..., tf.newaxis]
         if groundtruth.labeled_classes is not None:
+            # An object of a class that was not looked for may be anywhere: its column has no target
+            # there.
             negative *= _known_columns(groundtruth.labeled_classes, len(background))
         class_weights = tf.where(matched[..., tf.newaxis], weights[..., tf.newaxis], negative)
         class_targets = tf.where(

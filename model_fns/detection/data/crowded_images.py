@@ -38,6 +38,7 @@ class CrowdedImages:
             left_out: int32 scalar: number of dropped boxes of an image.
             source_id: string scalar: id of the image.
         """
+        # In a conditional: a call of Python takes its lock, and hardly any image needs it.
         return tf.cond(
             left_out > 0,
             lambda: tf.ensure_shape(

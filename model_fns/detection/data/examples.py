@@ -69,5 +69,6 @@ def fill_missing(values: tf.Tensor, count: tf.Tensor, default: Any) -> tf.Tensor
         count: int32 scalar, n.
         default: converted to the type of the values.
     """
+    # Of size 0 where the record has the values, so that no conditional is needed.
     missing = tf.fill([count - tf.size(values)], tf.constant(default, values.dtype))
     return tf.concat([values, missing], axis=0)

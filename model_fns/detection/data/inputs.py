@@ -431,11 +431,13 @@ def build_reader(
         reader = config.eval_input_reader[0]
     mask_type = None
     if reader.load_instance_masks:
+        # `DEFAULT` is 0 and means numbers, as published.
         mask_type = reader.mask_type or input_reader_pb2.NUMERICAL_MASKS
     evaluated = config.eval_input_reader[0] if config.eval_input_reader else reader
     training = config.train_config if config.train_config.HasField(_MAX_BOXES) else reader
     return Reader(
         num_classes=num_classes,
+        # With that of training, evaluations would look for fewer objects than there are.
         max_boxes=evaluated.max_number_of_boxes,
         max_train_boxes=training.max_number_of_boxes,
         label_map=label_map,

@@ -92,6 +92,7 @@ class KeypointDecoder:
         )
         places = tf.lookup.StaticHashTable(initializer, _UNKNOWN).lookup(names)
         points_per_box = tf.maximum(tf.size(names) // tf.maximum(boxes, 1), 1)
+        # `are_sound` has checked that all boxes have the same number of named keypoints.
         rows = tf.range(tf.size(names)) // points_per_box
         known = tf.where(places >= 0)[:, 0]
         slots = tf.gather(rows * self.count + places, known)[:, tf.newaxis]

@@ -27,6 +27,7 @@ def decode_masks(
         return tf.cast(tf.reshape(encoded, [count, height, width]) > 0, tf.uint8)
 
     def decoded(png: tf.Tensor) -> tf.Tensor:
+        # A few bytes can claim any size, and would be decoded before the reshape refuses them.
         png = images.limit_pixels(png, height * width, 'a mask')
         mask = tf.image.decode_png(png, channels=1)
         return tf.cast(tf.reshape(mask, [height, width]) > 0, tf.uint8)

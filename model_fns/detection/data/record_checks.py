@@ -76,6 +76,7 @@ def find_problem(
         features = tf.train.Example.FromString(serialized).features.feature
     except Exception:  # protobuf's DecodeError, whose class depends on the runtime
         return 'not a tf.train.Example'
+    # A SequenceExample parses as an Example too: its context has the same field number.
     unsplit = sequences.find_problem(serialized)
     if unsplit:
         return unsplit
@@ -137,6 +138,7 @@ def _values(feature: Any) -> Sequence[Any]:
 def _wrong_kind(features: Mapping[str, Any], expected: Mapping[str, str]) -> Optional[str]:
     for key, kind in expected.items():
         actual = features[key].WhichOneof('kind') if key in features else None
+        # An empty list of another kind is harmless: it has no value to be misread.
         if actual not in (None, kind) and _values(features[key]):
             return f'{key} is a {actual}; expected a {kind}'
     return None

@@ -61,6 +61,7 @@ def repair(
         return None
     for key, column in zip(family.RECORD_KEYS, zip(*kept.values())):
         features[key].float_list.value[:] = column
+    # The whole check runs again: another problem may have been behind the first one.
     changed = example.SerializeToString()
     if find_problem(changed) is not None:
         return None

@@ -98,6 +98,7 @@ def _is_annotated(lists: Mapping[str, Any], index: int) -> bool:
 
 def _frame(sequence: tf.train.SequenceExample, index: int) -> tf.train.Example:
     example = tf.train.Example()
+    # The context first: a list of the frame replaces a feature of the same key.
     example.features.CopyFrom(sequence.context)
     lists = sequence.feature_lists.feature_list
     for key in _read_keys(lists):

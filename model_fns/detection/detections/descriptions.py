@@ -121,6 +121,7 @@ def rows(found: Found, class_names: Mapping[int, str]) -> List[Dict[str, Any]]:
         {
             'class': class_names.get(int(class_id), str(class_id)),
             'id': int(class_id),
+            # float32 has about 7 digits: more of them would be noise in files.
             'score': round(float(score), 6),
             **_numbers(found, index),
         }
@@ -219,6 +220,7 @@ def dota_lines(stem: str, found: Found, class_names: Mapping[int, str]) -> Dict[
     Returns:
         Lines by name of their file; each class has a file.
     """
+    # Task 1 of DOTA is rotated boxes, with a file for each class.
     lines: Dict[str, List[str]] = {
         f'Task1_{name.replace("/", "-")}.txt': [] for name in class_names.values()
     }

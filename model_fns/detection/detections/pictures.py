@@ -210,6 +210,7 @@ class Drawer:
         pixels = np.array(picture.shape[:2])
         boxes = objects.boxes * np.tile(pixels, objects.boxes.shape[1] // 2)
         scales = _scales(boxes, max(1, round(max(picture.shape) / _PIXELS_PER_SCALE)))
+        # Masks first: they would cover the lines of boxes.
         for (top, left, mask), color in zip(objects.masks or (), objects.colors):
             part = picture[top : top + mask.shape[0], left : left + mask.shape[1]]
             visualization.tint(part, mask > 0, color)

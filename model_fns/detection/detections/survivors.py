@@ -122,6 +122,8 @@ def all_pairs(boxes: tf.Tensor, scores: tf.Tensor) -> Pairs:
     return Pairs(
         scores=values,
         places=places,
+        # A slot is an anchor here, so that other code need not know which of the two made the
+        # pairs.
         anchors=tf.tile(tf.range(count)[tf.newaxis], [batch, 1]),
         boxes=boxes,
         bounds=tf.fill([batch], -float('inf')),
@@ -137,6 +139,7 @@ def find_survivors(pairs: Pairs, rules: Rules, num_classes: int) -> Survivors:
         num_classes: C.
     """
     if rules.family.SIZE != axis_aligned.SIZE and rules.portable:
+        # Without `soft_sigma`, which exports of portable graphs refuse.
         return Survivors(*portable_suppression.suppress(pairs, rules))
     if rules.family.SIZE != axis_aligned.SIZE:
         return _suppress_by_overlaps(pairs, rules, num_classes)

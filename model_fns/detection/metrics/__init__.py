@@ -187,6 +187,7 @@ def _build_challenge(
     return OpenImagesEvaluator(
         names,
         prefix,
+        # The rule of the challenge: groups count as objects, and only verified classes are known.
         group_weight=1.0,
         verified_only=True,
         empty_to_all=config.image_classes_field_map_empty_to_ones,
@@ -342,6 +343,7 @@ def _class_names(num_classes: int, label_map: Optional[LabelMap]) -> Dict[int, s
     ids = range(FIRST_ID, FIRST_ID + num_classes)
     known = {} if label_map is None else label_map.names
     names = {class_id: known.get(class_id, str(class_id)) for class_id in ids}
+    # Names of metrics have to differ, and label maps may give two classes one display name.
     uses = collections.Counter(names.values())
     return {
         class_id: name if uses[name] == 1 else f'{name} ({class_id})'

@@ -31,6 +31,8 @@ class PascalEvaluator(AveragePrecisionEvaluator):
         difficult = ~self.objects_to_find(groundtruth)
         objects, enough = self.nearest(groundtruth, detections)
         skipped = np.zeros(len(objects), bool)
+        # `objects` has a row only where there are objects, and only rows with `enough` have a
+        # meaning.
         skipped[enough] = difficult[objects[enough]]
         true_positives = first_of_each(objects, np.logical_and(enough, ~skipped))
         counted = detections.kept(~skipped)

@@ -50,6 +50,7 @@ def random_self_concat(
     result[fields.IMAGE] = tf.tile(example[fields.IMAGE], tf.concat([repeats, [1]], 0))
     cell_of_box = tf.repeat(cells, tf.shape(example[fields.BOXES])[0], axis=0)
     shift, scale = tf.cast(cell_of_box, tf.float32), tf.cast(repeats, tf.float32)
+    # The canvas as a window in the frame of each copy, so that it works for all families of boxes.
     boxes, windows = result[fields.BOXES], tf.concat([-shift, scale - shift], 1)
     result[fields.BOXES] = find_family(boxes).change_frame(boxes, windows)
     if fields.KEYPOINTS in example:

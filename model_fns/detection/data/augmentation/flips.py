@@ -152,7 +152,9 @@ def _transposed(
     tensor: tf.Tensor, order: Sequence[int], other: Sequence[int], happens: tf.Tensor
 ) -> tf.Tensor:
     """Transpose a tensor to the `other` order of axes if `happens` is 1."""
+    # The order of axes is a tensor, so that there is no conditional for each of image and masks.
     transposed = tf.transpose(tensor, tf.gather([order, other], happens))
+    # Sides of an image that may be exchanged are no longer static.
     shape = [
         size if before == after else None for size, before, after in zip(tensor.shape, order, other)
     ]

@@ -77,6 +77,7 @@ def crop(
     family = find_family(boxes)
     cut = family.clip_to_window(boxes, window.share)
     shown, area = family.area_inside(boxes, window.share), family.area(boxes)
+    # The first condition is for a `min_overlap` of 0, which would keep boxes outside of the window.
     kept = tf.logical_and(shown > 0.0, shown >= min_overlap * area)
     if is_whole is not None:
         kept = tf.logical_or(kept, is_whole)
@@ -89,6 +90,8 @@ def crop(
     }
     if fields.AREA in example:
         left = tf.math.divide_no_nan(shown, area)
+        # Areas of records are those of masks. What is left of a mask is estimated by what is left
+        # of its box.
         result[fields.AREA] *= _choose(clips, left, tf.ones_like(left))
     if fields.MASKS in example:
         # Masks are [n, height, width], so the values of the window are rotated by one.
@@ -168,6 +171,7 @@ def transform(example: Example, matrix: tf.Tensor, shift: tf.Tensor) -> Example:
     back = tf.linalg.inv(matrix)
     origin = -tf.linalg.matvec(back, shift)
     image = example[fields.IMAGE][tf.newaxis]
+    # By nearest neighbor: the kernel keeps uint8, and labels of masks and pixels move alike.
     result = {**example, fields.IMAGE: warp(image, back, origin, GRAY)[0]}
     if fields.MASKS in example:
         masks = example[fields.MASKS][..., tf.newaxis]

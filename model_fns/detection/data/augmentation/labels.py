@@ -57,6 +57,7 @@ def _build_drop(config: augmentation_pb2.DropLabelProbabilistically, where: str)
     del where
     return functools.partial(
         drop_label_probabilistically,
+        # Labels of configs are ids, from 1, as in the published steps.
         class_index=label_map.to_index(config.label),
         probability=config.drop_probability,
     )

@@ -42,6 +42,7 @@ def mixup(
     (happens,) = randomness.uniforms(seed, 1)
     share = randomness.beta(randomness.stream_seed(seed, 1), alpha)
     first = {**group[0], fields.IMAGE: frames.to_float(group[0][fields.IMAGE])}
+    # Without the conditional, whose branches are functions of the graph.
     if probability >= 1.0:
         return _blended(first, group[1], share)
     return tf.cond(

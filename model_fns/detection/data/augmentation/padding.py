@@ -125,6 +125,7 @@ def random_crop_pad_fixed_aspect_ratio(
     fitting = tf.maximum(sides, tf.reverse(sides, [0]) * [1 / aspect_ratio, aspect_ratio])
     most = tf.reduce_min(tf.maximum(sides * largest, fitting) / fitting)
     least = tf.minimum(most, tf.reduce_max(tf.maximum(sides * smallest, fitting) / fitting))
+    # Rounding may take a pixel away, so that the crop would not fit in: see the maximum below.
     size = tf.round(fitting * randomness.between(uniform, least, most))
     return frames.pad(example, tf.zeros([2], tf.int32), tf.maximum(tf.cast(size, tf.int32), whole))
 
@@ -213,11 +214,13 @@ def _pad_at_random(
 ) -> Example:
     """Place the image on a random canvas of the drawn color; see `random_pad`."""
     whole = frames.image_size(example)
+    # A canvas below the size of the image would need a crop, which this step does not do.
     low = tf.maximum(smallest, whole)
     size_draw, position_draw = randomness.uniforms(seed, 2, 2)
     size = randomness.integer(size_draw, low, tf.maximum(largest, low))
     begin = randomness.integer(position_draw, 0, size - whole)
     image = example[fields.IMAGE]
+    # The image stays uint8 where the color allows: a quarter of the memory of float32.
     if not _are_whole_numbers(colors):
         image = frames.to_float(image)
     color = _drawn_color(image, colors, drawn)

@@ -99,6 +99,7 @@ def _cover(example: Example, covered: tf.Tensor, min_area_visible: float) -> Exa
     before, after = _areas(masks), _areas(visible)
     loses = after < before
     share = tf.math.divide_no_nan(tf.cast(after, tf.float32), tf.cast(before, tf.float32))
+    # Boxes of records may be wider than their masks; those that lose nothing are not tightened.
     boxes = tf.where(loses[:, tf.newaxis], _bounds(visible), example[fields.BOXES])
     result = {**example, fields.MASKS: visible, fields.BOXES: boxes}
     result[fields.AREA] = tf.where(loses, share, 1.0) * example[fields.AREA]
