@@ -80,7 +80,7 @@ class Proposal:
         """Return the message of the config at a path."""
         return operator.attrgetter(path)(self.config)
 
-    def set(self, path: str, value: Any, evidence: str) -> None:
+    def set(self, path: str, value: Any, evidence: str, within: str = '') -> None:
         """Set a field of the config, and add a fact.
 
         Args:
@@ -88,7 +88,9 @@ class Proposal:
                 name stands for a value of an enum. Numbers have 6 significant digits.
             value: of the field.
             evidence: what in the artifact tells it.
+            within: path of the message in which the path begins; empty: the config.
         """
+        path = '.'.join(filter(None, (within, path)))
         section, _, name = path.rpartition('.')
         message = self.at(section)
         field = message.DESCRIPTOR.fields_by_name[name]

@@ -119,10 +119,10 @@ class Kernels:
             activation = self.activation_before(before)
         if activation is not None:
             name, evidence = ACTIVATIONS[activation], f'node type {activation}'
-            proposal.set(f'{where}.activation', name, evidence)
+            proposal.set('activation', name, evidence, where)
         if epsilon is not None:
             evidence = 'attribute epsilon of batch norms'
-            proposal.set(f'{where}.batch_norm.epsilon', epsilon, evidence)
+            proposal.set('batch_norm.epsilon', epsilon, evidence, where)
 
     def activation(self, part: str) -> Optional[str]:
         """Return the op after the first layer with a part in its name that has an activation."""

@@ -119,8 +119,8 @@ def describe(kind: str, layers: Layers) -> Proposal:
     proposal.set(f'{_EXTRACTOR}.type', kind, _EVIDENCE)
     for name, field in _HEADS.items():
         shapes, where = layers.get(name, [])[:-1], f'{_WHERE}.{field}'
-        proposal.set(f'{where}.num_filters', [shape[-1] for shape in shapes], _EVIDENCE)
-        proposal.set(f'{where}.kernel_sizes', [shape[0] for shape in shapes], _EVIDENCE)
+        proposal.set('num_filters', [shape[-1] for shape in shapes], _EVIDENCE, where)
+        proposal.set('kernel_sizes', [shape[0] for shape in shapes], _EVIDENCE, where)
     return proposal
 
 

@@ -113,15 +113,15 @@ def read_suppression(
     }
     for name, number in numbers.items():
         if number is not None:
-            proposal.set(f'{where}.{name}', max(float(number), 0.0), evidence)
+            proposal.set(name, max(float(number), 0.0), evidence, where)
     rows = count_detections(runner, known)
     if rows is not None:
         found = f'{fields.DETECTION_BOXES} has {rows} rows'
-        proposal.set(f'{where}.max_total_detections', rows, found)
+        proposal.set('max_total_detections', rows, found, where)
     most = suppression.max_per_class
     if most is not None:
         total = proposal.at(where).max_total_detections
-        proposal.set(f'{where}.max_detections_per_class', min(most, total), evidence)
+        proposal.set('max_detections_per_class', min(most, total), evidence, where)
 
 
 def count_detections(runner: running.Runner, known: Mapping[str, str]) -> Optional[int]:

@@ -100,7 +100,7 @@ def _read_style(kernels: Kernels, proposal: Proposal) -> None:
     norms = [name for name in kernels.arrays if _NORMS.search(name)]
     if norms:
         scale = any(name.endswith('/gamma') for name in norms)
-        proposal.set(f'{where}.batch_norm.scale', scale, 'names of its variables')
+        proposal.set('batch_norm.scale', scale, 'names of its variables', where)
     elif not any(re.search(_ADDED_LAYERS, scope) for scope in kernels.folded):
         proposal.at(where).ClearField('batch_norm')
 

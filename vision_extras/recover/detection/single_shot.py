@@ -92,7 +92,7 @@ def _read_hyperparams(where: str, layers: str, kernels: Kernels, proposal: Propo
     has_norm = kernels.epsilon(layers) is not None
     if has_norm and (has_biases or 'efficientnet' in proposal.network):
         evidence = 'biases before batch norms' if has_biases else 'no biases'
-        proposal.set(f'{where}.force_use_bias', has_biases, evidence)
+        proposal.set('force_use_bias', has_biases, evidence, where)
 
 
 def _count_maps(artifact: Artifact, kernels: Kernels, head: heads.Head) -> int:

@@ -246,7 +246,7 @@ def _read_scores(
     proposal.counts[fields.RAW_DETECTION_SCORES] = fields.NUM_PROPOSALS
     where = f'{_WHERE}.second_stage_post_processing'
     scores = decoding.find_scores(graph, outputs.ends(known))
-    proposal.set(f'{where}.score_converter', scores.converter, f'node {scores.tensor}')
+    proposal.set('score_converter', scores.converter, f'node {scores.tensor}', where)
     suppression = decoding.find_suppression(graph, second_stage)
     outputs.read_suppression(suppression, runner, known, where, proposal)
     outputs.add_compared(known, graph, scores, [], proposal)
