@@ -199,7 +199,7 @@ def test_a_format_that_rounds_by_ranges_of_training_alone_has_a_bound(model, tmp
 
     config = pipeline_pb2.TrainEvalPipelineConfig()
     config.graph_rewriter.quantization.delay = 0
-    with pytest.raises(errors.UserError, match='max_loss needs an evaluation'):
+    with pytest.raises(errors.UserError, match='max_loss=0.5 needs an evaluation'):
         export(model, tmp_path, Pairs(max_loss=0.5), config)
 
 
