@@ -27,7 +27,7 @@ from model_fns.recipes.decisions import Wishes
 from model_fns.recipes.facts import Facts
 from model_fns.recipes.writing import Decision, Recipe
 from model_fns.structures.label_map import LabelMap
-from protos import pipeline_pb2, reader_paths
+from protos import image_resizer_pb2, pipeline_pb2, reader_paths
 
 _LARGEST = 640  # pixels of a side that is not asked for: memory and time of a first run
 _USUAL_SIDE = 256.0
@@ -44,6 +44,7 @@ _MOST_KEYPOINT_CLASSES = 5  # that are evaluated: each has some lines in the con
 _RATE = 'train_config.optimizer.adam_optimizer.learning_rate.cosine_decay_learning_rate'
 _STEPS = 'train_config.data_augmentation_options'
 _CHANNELS, _MEMORY_SHARE = 3, 4  # a quarter of the machine's memory holds tiles
+_SIZED = ('fixed_shape_resizer', 'keep_aspect_ratio_resizer')
 _PRETRAINED_SIDE = 320.0  # of detectors that start from weights of photographs of 800 pixels
 # Scopes that begin the names of variables in checkpoints of detectors.
 _SCOPES = ('FeatureExtractor/', 'FirstStageFeatureExtractor/', 'KerasFirstStageFeatureExtractor/')
@@ -443,6 +444,8 @@ def _anchor_decisions(recipe: Recipe, facts: Facts) -> Iterator[Decision]:
 
 def list_warnings(recipe: Recipe, facts: Facts) -> List[str]:
     """Return a sentence for each thing that hurts and that no decision removes."""
+    if _resizer(recipe).WhichOneof('image_resizer_oneof') not in _SIZED:
+        return []  # the input has the size of each image
     height, width = network_size(recipe)
     sides = facts.sides() * np.sqrt(height * width)
     small = decisions.small_objects(sides)
@@ -467,9 +470,13 @@ def network_side(recipe: Recipe) -> float:
 
 def network_size(recipe: Recipe) -> Tuple[int, int]:
     """Return height and width of the network's input, the largest where it varies."""
-    model = getattr(recipe.config.model, recipe.config.model.WhichOneof('model'))
-    resizer = model.image_resizer
+    resizer = _resizer(recipe)
     if resizer.HasField('fixed_shape_resizer'):
         return resizer.fixed_shape_resizer.height, resizer.fixed_shape_resizer.width
     kept = resizer.keep_aspect_ratio_resizer
     return kept.min_dimension, kept.max_dimension
+
+
+def _resizer(recipe: Recipe) -> image_resizer_pb2.ImageResizer:
+    model = recipe.config.model
+    return getattr(model, model.WhichOneof('model')).image_resizer

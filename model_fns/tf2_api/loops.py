@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import glob
+import inspect
 import logging
 import os
 from typing import Any, Callable, Dict, List, Optional, Tuple, Union
@@ -49,7 +50,10 @@ def _with_hparams(loop: Callable[..., Any]) -> Callable[..., Any]:
         # Older versions take hparams first, newer ones a path: the type tells which is meant.
         if arguments and not isinstance(arguments[0], (str, os.PathLike)):
             hparams, arguments = arguments[0], arguments[1:]
-        return loop(*arguments, **{**overrides.hparams_values(hparams), **options})
+        given = inspect.signature(loop).bind_partial(*arguments).arguments
+        values = overrides.hparams_values(hparams)
+        values = {name: value for name, value in values.items() if name not in given}
+        return loop(*arguments, **{**values, **options})
 
     return call
 

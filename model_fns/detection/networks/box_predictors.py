@@ -74,7 +74,7 @@ class ConvolutionalBoxPredictor(BoxPredictor):
         style: style of the layers before the heads; heads use its regularizer and initializer.
         kernel_size: kernel size of the heads.
         num_layers: number of 1x1 convolutions before the heads.
-        depth_range: least and most channels of those; with a most of 0 there are none.
+        depth_range: least and most channels of those; with 0 for both there are none.
         use_depthwise: True: heads are a depthwise convolution, then a 1x1 convolution.
         sigmoid_scores: True: scores are probabilities.
     """

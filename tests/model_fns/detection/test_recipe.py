@@ -129,3 +129,11 @@ def test_a_users_config_gets_tiles_where_it_may_have_them(change, are_cut, tmp_p
     # Nothing is advised that is refused.
     if change in (set_keypoints, remember):
         assert not any('tile' in warning for warning in changed.warnings)
+
+
+def test_no_size_is_assumed_of_inputs_that_have_none(tmp_path):
+    text = tiny_detection.config_text(tmp_path)
+    config = text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig())
+    model = getattr(config.model, config.model.WhichOneof('model'))
+    model.image_resizer.identity_resizer.SetInParent()
+    assert not recipe.list_warnings(writing.Recipe(config), facts_of(0.001))

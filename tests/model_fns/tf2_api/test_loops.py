@@ -115,6 +115,12 @@ def test_hparams_are_the_first_argument_of_older_programs(path, tmp_path, hparam
             loop(None, path, model_dir=str(tmp_path), export_to_tpu=True)
 
 
+def test_arguments_replace_those_of_hparams(path, tmp_path):
+    hparams = {'pipeline_config_path': 'another', 'checkpoint_every_n': -1, 'use_tpu': True}
+    with pytest.raises(errors.ConfigError, match='checkpoint_every_n is 0'):
+        loops.train_loop(hparams, path, str(tmp_path), use_tpu=False, checkpoint_every_n=0)
+
+
 def test_the_scope_of_a_strategy_is_refused(path, tmp_path):
     strategy = tf.distribute.MirroredStrategy(['/cpu:0'])
     with strategy.scope(), pytest.raises(errors.ConfigError, match='mode: MIRRORED'):
