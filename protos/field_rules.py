@@ -67,6 +67,7 @@ def read_rule(options: descriptor_pb2.FieldOptions) -> rules_pb2.Rule:
     shared = rules_pb2.SharedRule.DESCRIPTOR.values_by_number[own.shared].GetOptions()
     rule = rules_pb2.Rule()
     rule.CopyFrom(shared.Extensions[rules_pb2.parts])
+    # Last, so that a field's own parts win over the shared ones.
     rule.MergeFrom(own)
     return rule
 

@@ -15,6 +15,7 @@ from typing import Optional, Sequence
 
 from google.protobuf import descriptor_pb2
 
+# Later ones need protobuf 5, which TensorFlow 2.15 refuses.
 GRPCIO_TOOLS = '1.62.3'
 
 _FOLDER = pathlib.Path(__file__).resolve().parent

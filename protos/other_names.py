@@ -81,6 +81,8 @@ RENAMED = {
     },
 }
 
+# Flags of DeepLab's train.py and eval.py and of TF-Slim's train_image_classifier.py, arguments of
+# RunConfig, TrainSpec and EvalSpec, and fields of other systems.
 ELSEWHERE = {
     'checkpoint_path': 'train_config.fine_tune_checkpoint',
     'eval_batch_size': 'eval_config.batch_size',

@@ -69,11 +69,13 @@ def _decode(content: bytes, path: str) -> str:
     """
     if not content.strip():
         raise errors.ConfigError(f'{path}: the file is empty.')
+    # Before the search for zeros, which UTF-16 has for each Latin letter.
     if content[:2] in (b'\xff\xfe', b'\xfe\xff'):
         raise errors.ConfigError(f'{path}: the text is UTF-16; save it as UTF-8.')
     if b'\0' in content:
         raise errors.ConfigError(f'{path}: this is a binary file; expected protobuf text.')
     try:
+        # Some editors begin UTF-8 with a byte order mark, which the protobuf parser refuses.
         text = content.decode('utf-8-sig')
     except UnicodeDecodeError as error:
         line = content.count(b'\n', 0, error.start) + 1

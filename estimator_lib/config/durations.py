@@ -167,6 +167,7 @@ def to_steps(duration: duration_pb2.Duration, units: Units, path: str) -> int:
         exact = exact * units.count_examples() / units.batch_size
     elif unit == 'examples':
         exact = exact / units.batch_size
+    # Not `round`, which takes the even neighbor of a half: 2.5 and 3.5 would become 2 and 4.
     steps = max(math.floor(exact + fractions.Fraction(1, 2)), int(exact > 0))
     if steps > _MOST_STEPS:
         raise errors.ConfigError(f'{path}: {steps} steps; expected at most {_MOST_STEPS}.')

@@ -158,6 +158,7 @@ def save_pipeline_config(config: PipelineConfig, model_dir: str) -> str:
 
 def hash_config(config: PipelineConfig) -> hashlib._Hash:
     """Return the SHA-256 of a config, to which more can be added."""
+    # Maps have no order otherwise, and equal configs would have other hashes.
     return hashlib.sha256(config.SerializeToString(deterministic=True))
 
 

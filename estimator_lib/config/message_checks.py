@@ -130,6 +130,7 @@ def _value_problem(rules: ConfigRules, field: Field, value: Any) -> str:
     if isinstance(value, str):
         malformed = _pattern_problem(value) if _name(field) in _PATTERNS else ''
         return errors.placeholder_problem(value) or malformed
+    # The text format of protobuf reads `nan` and `inf`, also for fields without a range.
     if isinstance(value, float) and not math.isfinite(value):
         return f'{value}; expected a finite number.'
     allowed = rules.range(field)

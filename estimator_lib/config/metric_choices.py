@@ -42,6 +42,7 @@ def improves_upward(name: str) -> Optional[bool]:
         `loss`, `mae_age` and `Loss/iou` are better when lower, `accuracy_class_1` and
         `PascalBoxes_PerformanceByCategory/AP@0.5IOU/error` when higher; `height` does not say.
     """
+    # `_WORDS` would find the two words `Io` and `U` in it.
     written = name.replace('IoU', 'IOU')
     parts = [list(map(str.lower, _WORDS.findall(part))) for part in written.split('/')]
     if any(word in _NEITHER for part in parts for word in part):

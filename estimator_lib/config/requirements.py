@@ -263,6 +263,7 @@ def _is_true(
         return any(schema.value_text(field, each) in condition.values for each in given)
     if schema.is_repeated(field):
         return any(each != '' for each in value)
+    # Not `HasField` for numbers: a field that is set to 0 or false asks for nothing.
     return owner.HasField(name) if schema.is_message(field) else bool(value)
 
 

@@ -176,5 +176,6 @@ def find_build_problems(build: Callable[..., Any], *arguments: Any) -> Iterator[
         build(*arguments)
     except errors.ConfigError as error:
         path, colon, text = str(error).partition(': ')
+        # A text before a colon that has spaces is a part of a sentence, not a path.
         named = colon and ' ' not in path
         yield Problem(path, text) if named else Problem('', str(error))

@@ -187,6 +187,7 @@ def _span_of_manual_steps(schedule: Any) -> Span:
     steps = [change.step for change in schedule.schedule]
     if not steps:
         return Span()
+    # The last rate begins at its step: only a run of one step more uses it.
     return Span('schedule', steps[0] if schedule.warmup else 0, 'schedule', steps[-1] + 1)
 
 
@@ -194,6 +195,7 @@ def _span_of_deeplab(schedule: Any) -> Span:
     kind, start = optimizer_pb2.DeepLabLearningRate, schedule.slow_start_step
     field, length = '', 0
     if schedule.policy == kind.MULTI_STEPS and schedule.boundaries:
+        # One more than above: DeepLab's rate changes in the step after its boundary.
         field, length = 'boundaries', start + schedule.boundaries[-1] + 2
     elif schedule.policy == kind.POLY and schedule.decay_steps:
         field, length = 'decay_steps', start + schedule.decay_steps

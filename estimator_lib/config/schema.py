@@ -52,6 +52,7 @@ def reachable_messages(
     The entry messages of maps are left out: the path to a map's values ends with the map's field.
     """
     paths = {root: ''}
+    # Breadth first: the first path to a message is a shortest one.
     queue = collections.deque([root])
     while queue:
         message = queue.popleft()
@@ -117,6 +118,7 @@ def decimal_number(value: float) -> float:
 
     Where sizes are rounded down, the difference could cost a pixel.
     """
+    # float32 has 24 bits, which are 7.2 decimal digits.
     return float(f'{value:.7g}')
 
 

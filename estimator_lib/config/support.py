@@ -36,6 +36,7 @@ def set_messages(
             continue
         repeated = schema.is_repeated(field)
         for part in section.children(field.name) if repeated else [section.child(field.name)]:
+            # Values of a map may be scalars.
             if isinstance(part.message, message_lib.Message):
                 yield from set_messages(rules, part)
 

@@ -98,6 +98,7 @@ def _sections(config: PipelineConfig, mode: Optional[str]) -> PipelineConfig:
     """Return the parts of a config that a mode uses."""
     if mode is not None and mode not in MODES:
         raise ValueError(f'unknown mode {mode!r}; expected one of {", ".join(MODES)}.')
+    # A copy: the caller's config keeps the sections that are cleared here.
     used = PipelineConfig()
     used.CopyFrom(config)
     for section in _UNUSED.get(mode or '', ()):

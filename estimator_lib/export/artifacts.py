@@ -71,6 +71,7 @@ def label_lines(names: Sequence[str]) -> str:
 def model_texts(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> Dict[str, str]:
     """Return `pipeline.config` and `CheckpointMapping.asset_files`, as texts by file name."""
     return {
+        # Without `as_utf8`, paths and names of other scripts become octal escapes.
         CONFIG_FILE: text_format.MessageToString(config, as_utf8=True),
         **task.checkpoints.asset_files,
     }

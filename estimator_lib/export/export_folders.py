@@ -59,6 +59,7 @@ def write_whole(export_dir: str, write: Callable[[str], None]) -> str:
     try:
         write(unfinished)
         tf.io.gfile.rename(unfinished, path)
+    # Also Ctrl-C and the end of the process by a signal, which are no `Exception`.
     except BaseException as error:
         if tf.io.gfile.isdir(unfinished):
             tf.io.gfile.rmtree(unfinished)
@@ -126,6 +127,7 @@ def _new_path(export_dir: str) -> str:
 
 
 def _is_number(name: str) -> bool:
+    # `isdigit` alone holds for a superscript two, of which `int` makes no number.
     return name.isascii() and name.isdigit()
 
 

@@ -112,6 +112,8 @@ class BestExporter(Exporter):
             evaluated.copy(checkpoint_path, self._checkpoint_folder)
             for name, text in self._texts.items():
                 checkpoint_files.write_atomically(os.path.join(self._checkpoint_folder, name), text)
+        # Written after the export and the checkpoint: a kill in between leaves the old best, and
+        # the same evaluation decides again.
         state = {
             'metric': self._metric,
             'higher_is_better': self._higher_is_better,
@@ -130,9 +132,11 @@ class BestExporter(Exporter):
         """Return the best value so far; None where there is none of this metric."""
         state = self._read_state()
         same = ('metric', self._metric), ('higher_is_better', self._higher_is_better)
+        # A run that goes on with another metric begins anew: values of two metrics do not compare.
         if any(state.get(key) != value for key, value in same):
             return None
         value = state.get('value')
+        # The file may have been edited: a text would fail in the comparison.
         return value if isinstance(value, (int, float)) else None
 
     def _read_state(self) -> Mapping[str, Any]:
@@ -260,6 +264,7 @@ class EstimatorExporter(Exporter):
             estimator=self._estimator,
             export_path=export_folders.run_folder(self._estimator.model_dir, self._exporter.name),
             checkpoint_path=checkpoint_path,
+            # An Estimator has the step among its results, and exporters read it there.
             eval_result={**metrics, tf.compat.v1.GraphKeys.GLOBAL_STEP: step},
             is_the_final_export=is_final,
         )

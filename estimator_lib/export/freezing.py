@@ -25,7 +25,9 @@ import tensorflow as tf
 
 tf1 = tf.compat.v1
 
+# No transposed convolutions: the axis of their outputs is another one of the filter.
 _CONVOLUTIONS = ('Conv2D', 'DepthwiseConv2dNative')
+# Ops of lowered loops and conditions: their outputs differ by the iteration.
 _CONTROL_FLOW = ('Enter', 'Exit', 'Switch', 'Merge', 'NextIteration', 'LoopCond')
 
 
@@ -69,6 +71,8 @@ def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> Frozen:
     graph_def = _pruned(graph_def, graph_def.node, names)
     handles = {node.name for node in graph_def.node if node.op == 'VarHandleOp'}
     if _are_only_read(graph_def, handles):
+        # TensorFlow's own conversion, below, copies each value several times. By it, an export held
+        # the weights five times while it was written, and twice with values beside the graph.
         reads = {name: _find_read(session.graph, name) for name in handles}
         values = session.run(reads)
     else:
@@ -80,6 +84,7 @@ def freeze(session: tf1.Session, outputs: Sequence[tf.Tensor]) -> Frozen:
             if node.name in handles and node.op == 'Const'
         }
     for node in graph_def.node:
+        # A device of the machine that trained may not exist where the graph is loaded.
         node.device = ''
         if node.name in values:
             node.CopyFrom(_valueless_node(node.name, values[node.name].dtype))
@@ -137,6 +142,7 @@ def constant_nodes(graph_def: tf1.GraphDef) -> FrozenSet[str]:
     with tf.Graph().as_default() as graph:
         tf1.import_graph_def(graph_def, name='')
     constant: Set[str] = set()
+    # An import adds ops after those that they read, so one pass is enough.
     for op in graph.get_operations():
         of_constants = op.inputs and all(tensor.op.name in constant for tensor in op.inputs)
         if op.type == 'Const' or (of_constants and _is_function_of_inputs(op)):
@@ -255,10 +261,12 @@ class _Graph:
         if node.op != 'FusedBatchNormV3' or node.attr['is_training'].b:
             return None
         convolution = self._nodes[node_name(node.input[0])]
+        # Another reader of the convolution needs its result without batch norm.
         if convolution.op not in _CONVOLUTIONS or self._uses[convolution.name] != 1:
             return None
         if any(each.attr['data_format'].s != b'NHWC' for each in (node, convolution)):
             return None
+        # Batch norm has outputs for its statistics, which `BiasAdd` does not have.
         if node.name in self._further_outputs or not self._is_own_constant(convolution.input[1]):
             return None
         if any(self.constant(name) is None for name in node.input[1:5]):
@@ -293,6 +301,7 @@ def _folded(
         convolution: before it.
         values: the new constants' are added.
     """
+    # In float64, so that the weights are rounded once, at the end.
     gamma, beta, mean, variance = (
         graph.constant(name).astype(np.float64) for name in norm.input[1:5]
     )

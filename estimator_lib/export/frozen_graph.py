@@ -29,6 +29,7 @@ from protos import export_pb2
 tf1 = tf.compat.v1
 
 _IMAGES = 8  # that the file is run on
+# Not 1: folded batch norm rounds otherwise, which decides between results of nearly equal scores.
 _LEAST_AGREEMENT = 0.99
 
 
@@ -82,6 +83,8 @@ class FrozenGraphWriter(Writer[FrozenModel]):
     def write(self, model: FrozenModel, source: Source, folder: str) -> None:
         """Write the graph as one protocol buffer."""
         with tf.io.gfile.GFile(os.path.join(folder, self.file_name), 'wb') as file:
+            # Attributes of nodes are maps, which have no order otherwise: equal models are equal
+            # files.
             file.write(model.graph_def.SerializeToString(deterministic=True))
 
     def verify(self, model: FrozenModel, source: Source, folder: str) -> Dict[str, Any]:

@@ -99,6 +99,8 @@ def _batches(
         height, width = pixels.shape[:2]
         if len(group) >= min(limit, max(1, _BATCH_PIXELS // (height * width))):
             yield groups.pop(pixels.shape)
+        # Where all sizes differ, no group gets full. The oldest one goes, so that memory stays
+        # bounded.
         elif sum(map(len, groups.values())) > plan.most_waiting:
             yield groups.pop(next(iter(groups)))
     yield from groups.values()

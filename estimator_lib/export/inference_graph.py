@@ -85,6 +85,7 @@ def build_outputs(
     predictions = task.predict(features, mode)
     if graph_hook_fn is not None:
         graph_hook_fn()
+    # Published graphs have outputs by these names too, such as `detection_boxes:0`.
     outputs = task.export_outputs(task.postprocess(predictions, features))
     return {name: tf.identity(output, name) for name, output in outputs.items()}
 

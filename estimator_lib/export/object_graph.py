@@ -133,6 +133,7 @@ def build(
     """
     graph = saved_object_graph_pb2.SavedObjectGraph()
     root = graph.nodes.add()
+    # The identifiers by which TensorFlow's loader chooses a class for an object.
     root.user_object.identifier = '_generic_user_object'
     places = {}
     for name, value in variables.items():

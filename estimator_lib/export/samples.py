@@ -61,6 +61,8 @@ def noise(seed: int, cell: int, channels: int) -> np.ndarray:
         channels: of the image.
     """
     count = _SIDE // cell
+    # The numbers of `RandomState` are the same in all versions of NumPy; those of `default_rng` may
+    # change.
     colors = np.random.RandomState(seed).randint(0, 256, [count, count, channels])
     return np.kron(colors, np.ones([cell, cell, 1], int)).astype(np.uint8)
 
@@ -136,6 +138,7 @@ def _decoded(task: Task, source: Source, count: int) -> Sequence[np.ndarray]:
         )
         records = records.shuffle(_SPREAD * count, seed=0, reshuffle_each_iteration=False)
         examples = records.map(lambda _, one: task.decode(one)[IMAGE])
+        # A corrupt record must not stop an export.
         images = examples.ignore_errors().take(count)
         # Tables of label names are looked up: such an input has to be initialized.
         iterator = tf1.data.make_initializable_iterator(images)

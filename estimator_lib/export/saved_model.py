@@ -159,6 +159,8 @@ def write_graph(model: InferenceGraph, names: Sequence[str], folder: str, identi
         objects = object_graph.build(built.functions, values, names, serving.INPUT_KEY)
         meta_graph.object_graph_def.CopyFrom(objects)
         _write_variables(values, objects, variables)
+    # Not `tf.compat.v1.saved_model.Builder`: it writes variables by a Saver of the graph, under
+    # names that the object graph does not know.
     saved_model = saved_model_pb2.SavedModel(meta_graphs=[meta_graph])
     saved_model.saved_model_schema_version = tf1.saved_model.constants.SAVED_MODEL_SCHEMA_VERSION
     with tf.io.gfile.GFile(os.path.join(folder, export_folders.SAVED_MODEL_FILE), 'wb') as file:
@@ -257,6 +259,7 @@ def _read(handle: tf.Tensor, name: Optional[str] = None) -> tf.Tensor:
 
 def _add_saver(handles: Mapping[str, tf.Tensor]) -> Any:
     """Add the ops that a loader of TensorFlow 1 runs; return their `SaverDef`."""
+    # The keys of the object graph, so that one checkpoint serves loaders of TensorFlow 1 and 2.
     keys = list(map(object_graph.checkpoint_key, handles))
     slices, resources = [''] * len(keys), list(handles.values())
     with tf.name_scope('saver'):
@@ -295,6 +298,7 @@ def _write_variables(values: Mapping[str, np.ndarray], objects: Any, prefix: str
             shape_and_slices=[''] * len(keys),
             tensors=[*tensors, tf.constant(tracked)],
         )
+        # Fed, as constants of the graph would be copies of all weights.
         session.run(save, dict(zip(tensors, values.values())))
 
 

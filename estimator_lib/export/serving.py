@@ -17,6 +17,7 @@ from protos import export_pb2
 
 tf1 = tf.compat.v1
 
+# The key in signatures of the Object Detection API's exporter.
 INPUT_KEY = 'inputs'
 
 # Signatures: clients of the published detectors' Estimators ask for the second.
@@ -27,6 +28,7 @@ REQUEST = 'request'  # the feature of `with_requests`
 ENCODED_IMAGE = 'image/encoded'  # the key of the image in a `tf.train.Example`
 
 # The names of the placeholders, which tell the kinds of an exported model's input apart.
+# They are those of the Object Detection API's exporter.
 IMAGE_TENSOR = 'image_tensor'
 ENCODED_IMAGE_STRING_TENSOR = 'encoded_image_string_tensor'
 TF_EXAMPLE = 'tf_example'
@@ -106,6 +108,7 @@ def with_requests(task: Task) -> Task:
         features, labels = prepare(example, mode)
         return {**features, REQUEST: tf.io.serialize_tensor(example[IMAGE])}, labels
 
+    # A copy: the caller's task goes on without the feature.
     changed = copy.copy(task)
     changed.prepare = prepare_with_request  # type: ignore[method-assign]
     return changed

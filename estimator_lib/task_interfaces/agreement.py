@@ -191,4 +191,5 @@ def _close(expected: np.ndarray, actual: np.ndarray, tolerance: Mapping[str, flo
         return np.zeros([1], bool)
     if expected.dtype.kind != 'f':
         return np.ravel(expected == actual)
+    # `np.isclose` takes its relative tolerance of the second argument.
     return np.ravel(np.isclose(actual, expected, **tolerance))

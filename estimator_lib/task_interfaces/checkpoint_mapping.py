@@ -46,6 +46,8 @@ class ClassAxis:
         groups, rest = divmod(size, self.before + self.classes * self.block)
         if rest or not groups or held_size % groups or (groups > 1 and not self.repeats):
             return None
+        # The number of anchors is that of the model: with another one the columns mean other
+        # shapes.
         held_classes, rest = divmod(held_size // groups - self.before, self.block)
         if rest or held_classes <= max(moved.values(), default=-1):
             return None

@@ -13,6 +13,8 @@ INSIDE = 'inside'
 
 # Bilinear interpolation without antialiasing, as the networks were trained. Pillow's resize differs
 # where it reduces an image.
+# The scale is float32, as in TensorFlow's kernel: in float64, some places would lie on the other
+# side of a pixel.
 FUNCTION = """
 def resized(image, height, width, aligns_corners=False):
     for axis, side in enumerate((height, width)):
@@ -78,6 +80,8 @@ class Resize(NamedTuple):
                 f'content = {tuple(size)}',
             ],
             KEEP_ASPECT: [
+                # `np.rint` rounds halves to the even neighbor, as `tf.round` in `resize_to_range`
+                # of the Object Detection API.
                 'sides = np.array(size, np.float32)',
                 f'content = np.rint(sides * np.float32({self.sides[0]} / sides.min()))',
                 f'if content.max() > {self.sides[1]}:',

@@ -34,6 +34,7 @@ from estimator_lib.config.text.tokens import (
 )
 
 # What the parser says of a field that is set twice, by itself or by another member of a oneof.
+# Its errors have no codes, only these texts.
 _TWICE = re.compile(r'multiple "(\w+)" fields|with field "(\w+)", another member')
 # What it says where the text ends too early.
 _AT_END = re.compile(r" : (Expected \"[}>]\"\.$|'': )")
@@ -144,6 +145,7 @@ def _find(tokens: Sequence[Token], root: descriptor_lib.Descriptor, offset: int)
     for place in places.walk(tokens, root):
         if found is not None and place.token.offset > offset:
             break
+        # Copies, as `walk` changes its frames after it has yielded a place.
         frames = [dataclasses.replace(frame, names=[*frame.names]) for frame in place.frames]
         found = place._replace(frames=frames)
     assert found is not None

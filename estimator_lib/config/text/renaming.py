@@ -112,6 +112,7 @@ def _changes(text: str, tokens: Sequence[Token], index: int, rule: Renamed) -> L
         value = _value(tokens, index)
         if value is not None:
             end = value.offset + len(value.text)
+        # Blanks of the same length, so that later columns of the line stay.
         return [Change(token.offset, end, ' ' * (end - token.offset))]
     changes = [Change(token.offset, end, rule.now)]
     if rule.becomes:
@@ -124,6 +125,7 @@ def _changes(text: str, tokens: Sequence[Token], index: int, rule: Renamed) -> L
 
 
 def _changed(text: str, changes: Sequence[Change]) -> str:
+    # From the end, so that earlier offsets stay valid.
     for change in sorted(changes, reverse=True):
         text = text[: change.start] + change.text + text[change.end :]
     return text

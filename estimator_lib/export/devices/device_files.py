@@ -202,6 +202,7 @@ class DeviceWriter(Writer[DeviceModel]):
         least = _LEAST_AGREEMENT[arithmetic] if self.max_loss is None else 0.0
         metric: Dict[str, Any] = {}
         try:
+            # First, as a file of constants may agree in most numbers where little is detected.
             agreement.require_change(expected, computed, path)
             agreement.require(parts, least, path, str(sample))
             if self.max_loss is not None:
@@ -287,6 +288,7 @@ def _in_batches(images: Sequence[np.ndarray]) -> List[np.ndarray]:
     """Put images [1, height, width, channels] of the same size together."""
     by_shape: Dict[Tuple[int, ...], List[np.ndarray]] = {}
     for image in images:
+        # One batch has images of one size; files with images of any size take several batches.
         by_shape.setdefault(image.shape, []).append(image)
     return [np.concatenate(group) for group in by_shape.values()]
 

@@ -130,6 +130,7 @@ def signal_to_noise(
     signal, noise = signal[signal > 0], noise[signal > 0]
     if not signal.size:
         return _MOST_DECIBELS
+    # A channel without noise would have an infinite ratio, and so would the mean.
     least = signal * 10 ** (-_MOST_DECIBELS / 10)
     return float(np.mean(10 * np.log10(signal / np.maximum(noise, least))))
 
@@ -162,6 +163,8 @@ def read_ops(content: bytes) -> List[Op]:
     ops = []
     for op in map(graph.Operators, range(graph.OperatorsLength())):
         code = model.OperatorCodes(op.OpcodeIndex())
+        # The older field has 8 bits and 127 for all later ops. Writers from before the newer one
+        # leave that at 0.
         kind = kinds[max(code.BuiltinCode(), code.DeprecatedBuiltinCode())]
         inputs = tuple(name(op.Inputs(index)) for index in range(op.InputsLength()))
         outputs = tuple(name(op.Outputs(index)) for index in range(op.OutputsLength()))

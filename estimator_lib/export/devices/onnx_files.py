@@ -158,6 +158,7 @@ class OnnxWriter(DeviceWriter):
         path = os.path.join(folder, self.file_name)
         with tf.io.gfile.GFile(path, 'rb') as file:
             written = onnx.ModelProto.FromString(file.read())
+        # `set_model_props` replaces all properties, those of `_converted` too.
         known = {one.key: one.value for one in written.metadata_props}
         onnx.helper.set_model_props(written, {**known, **model_facts.as_texts(model.facts)})
         with tf.io.gfile.GFile(path, 'wb') as file:
@@ -212,6 +213,7 @@ class OnnxModel(FileModel):
 
         self._path = path
         options = onnxruntime.SessionOptions()
+        # Errors only.
         options.log_severity_level = 3
         options.intra_op_num_threads = num_threads or 0
         try:
@@ -223,6 +225,7 @@ class OnnxModel(FileModel):
             names: Sequence[str] = ()
             if shown is not None:
                 content, names = onnx_ops.show_values(content, shown)
+            # Builds with further providers refuse a session that does not list them (from 1.9 on).
             self._session = onnxruntime.InferenceSession(
                 content, options, providers=['CPUExecutionProvider']
             )

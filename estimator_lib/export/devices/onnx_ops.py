@@ -16,8 +16,12 @@ _Handler = Callable[[Any, Any, str, Any], None]
 # Resizes, and their modes.
 _RESIZES: Mapping[str, str] = {'ResizeBilinear': 'linear', 'ResizeNearestNeighbor': 'nearest'}
 # Of `Resize`: where a pixel of the result lies, and which one is the nearest to it.
+# The first is what TensorFlow's ops do without an option.
 _ASYMMETRIC = 'asymmetric', 'floor'
+# TensorFlow rounds with `roundf` here, so a half of a place, which is positive, goes up.
 _ALIGNED = 'align_corners', 'round_prefer_ceil'
+# TensorFlow's nearest pixel is the floor of (x + 0.5) * scale. ONNX subtracts 0.5 from that before
+# it rounds, so a half goes up.
 _HALF_PIXEL = 'half_pixel', 'round_prefer_ceil'
 _CROPS = 'CropAndResize'
 # `RoiAlign` samples at half pixels, without a least size of boxes, from this opset on.
@@ -250,6 +254,8 @@ def _divide(context: Any, node: Any, name: str, args: Any) -> None:
         if node.type == 'FloorMod':
             result = nodes.add('Sub', value, nodes.add('Mul', result, divisor))
     else:
+        # Of integers it has the sign of the divisor, as TensorFlow's FloorMod. What is left can be
+        # divided exactly, so that the rounding of `Div` has no effect.
         result = nodes.add('Mod', value, divisor)
         if node.type == 'FloorDiv':
             result = nodes.add('Div', nodes.add('Sub', value, result), divisor)
@@ -327,6 +333,7 @@ def _crop(context: Any, node: Any, name: str, args: Any) -> None:
         nodes.cast(rows, 'INT64'),
         output_height=size[0],
         output_width=size[1],
+        # One sample in the middle of a bin, so that the mean of its samples is that sample.
         sampling_ratio=1,
         mode='avg',
     )

@@ -165,6 +165,7 @@ def build(deployable: Deployable, source: Source, batch: Optional[int] = 1) -> S
         outputs = list(raw.values())
         evaluated = freezing.fold_batch_norms(frozen, outputs).to_graph_def()
         plain = _with_plain_weights(frozen.to_graph_def(), source.checkpoint)
+        # Weights without their roundings are constants, into which batch norm can be folded.
         plain = freezing.Frozen(freezing.fold_constants(plain, outputs), {})
         plain = widen_ranges(freezing.fold_batch_norms(plain, outputs).to_graph_def())
     return StaticGraph(

@@ -213,6 +213,8 @@ def _converter(
             converter.target_spec.supported_types = [tf.float16]
         if quantize == INT8:
             converter.representative_dataset = lambda: ([image] for image in representative)
+            # The second set lets ops without a kernel for int8, such as the suppression, stay in
+            # float.
             converter.target_spec.supported_ops = [
                 tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
                 tf.lite.OpsSet.TFLITE_BUILTINS,

@@ -54,6 +54,7 @@ class WholeImages(Deployable):
         if self._rule.rule == CENTRAL_CROP:
             sides = tf.shape(images)[1:3]
             lengths = tf.cast(sides, tf.float32)
+            # As `tf.image.central_crop`: the start is rounded down and taken from both ends.
             start = tf.cast((lengths - lengths * self._rule.fraction) / 2, tf.int32)
             end = sides - start
             images = images[:, start[0] : end[0], start[1] : end[1]]

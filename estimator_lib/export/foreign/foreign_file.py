@@ -92,6 +92,8 @@ class ForeignFile(abc.ABC):
         _, height, width, channels = self.image.shape
         images = received
         if height is not None and width is not None:
+            # The first version, without half-pixel centers, is what programs of TensorFlow 1
+            # trained with.
             images = tf1.image.resize_bilinear(images, [height, width])
         if channels == 1:
             images = tf.image.rgb_to_grayscale(images)

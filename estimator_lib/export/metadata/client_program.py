@@ -31,6 +31,7 @@ NAME = 'predict.py'
 _MOST_SECONDS = 120
 _CHANNELS = 3
 # Runs a program as a main module, in a process where TensorFlow cannot be imported.
+# None in `sys.modules` makes each import of that name an ImportError.
 _WITHOUT_TENSORFLOW = (
     'import runpy; sys.modules["tensorflow"] = None; del sys.argv[0]; '
     'runpy.run_path(sys.argv[0], run_name="__main__")'

@@ -49,6 +49,7 @@ def _write(builder: flatbuffers.Builder, value: Referred) -> int:
         return _write_table(builder, value)
     offsets = [_write(builder, table) for table in value]
     builder.StartVector(4, len(offsets), 4)
+    # A flatbuffer is built from its end: the last element comes first.
     for offset in reversed(offsets):
         builder.PrependUOffsetTRelative(offset)
     return int(builder.EndVector())
@@ -65,6 +66,7 @@ def _write_table(builder: flatbuffers.Builder, table: Table) -> int:
     for position, value in table.fields.items():
         if isinstance(value, np.generic):
             prepend = getattr(builder, f'Prepend{value.dtype.name.capitalize()}Slot')
+            # A number that equals its default, here 0, is left out; readers fill it in.
             prepend(position, value.item(), 0)
         else:
             builder.PrependUOffsetTRelativeSlot(position, offsets[position], 0)
@@ -114,6 +116,8 @@ class Decoded:
         ]
 
     def _place(self, position: int) -> int:
+        # A vtable has two sizes of 2 bytes, its own and the table's, and then 2 bytes for each
+        # field.
         return int(self._table.Offset(4 + 2 * position))
 
 

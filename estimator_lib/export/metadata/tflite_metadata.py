@@ -73,6 +73,7 @@ def add(
     model = flatbuffer_utils.convert_bytearray_to_object(bytearray(content))
     graph = model.subgraphs[0]
     tensors = {each.name.decode(): each.tensorIndex for each in model.signatureDefs[0].outputs}
+    # The outputs that other programs know come first, each once.
     order = list(dict.fromkeys([*deployable.contents, *deployable.meanings]))
     graph.outputs = np.array([tensors[name] for name in order], np.int32)
     outputs = [
@@ -234,6 +235,8 @@ def _append_files(content: bytes, files: Mapping[str, str]) -> bytes:
     """Append an archive with texts by file name."""
     file = io.BytesIO()
     file.write(content)
+    # Mode `a` appends an archive to a file that is none. ZIP has its directory at the end, and a
+    # flatbuffer is read from its beginning, so both are found.
     with zipfile.ZipFile(file, 'a') as archive:
         for name, text in files.items():
             archive.writestr(zipfile.ZipInfo(name, _TIME), text)

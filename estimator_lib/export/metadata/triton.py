@@ -68,6 +68,7 @@ def write_config(export: str) -> str:
     if tf.io.gfile.exists(path):
         with tf.io.gfile.GFile(path, 'rb') as file:  # its text may be of any encoding
             before = file.read()
+        # People add instance groups and the like below; such a config stays.
         if before.startswith(text.encode()):
             return path
         old = os.path.join(folder, OLD_FILE)
