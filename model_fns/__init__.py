@@ -61,6 +61,7 @@ def _open_weights(path: str) -> weight_files.WeightReader:
 
 
 weight_files.FINDERS['hub:'] = _find_weights
+# The engine opens weights by their ending: it knows no network, and so no names in a file.
 for _ending in ('.safetensors', '.pth', '.pt'):
     weight_files.READERS[_ending] = _open_weights
 
@@ -77,6 +78,7 @@ def task_class(config: PipelineConfig) -> Optional[Type[Task]]:
 
         return external.load_task_class(config)
     module, name = _TASKS.get(model, ('', ''))
+    # Reading a field of an unset message gives its default, and sets nothing.
     if config.model.classification.multi_label:
         module, name = _MULTI_LABEL
     return getattr(importlib.import_module(module), name) if module else None

@@ -32,6 +32,7 @@ def rename_scope(name: str, rename: Callable[[str], str]) -> str:
             `X/X/min/biased`.
         rename: old name -> new name, for names with the scope once, at the start.
     """
+    # The moving averages of TensorFlow repeat the scope of the variable that they average.
     stem, _, last = name.partition('/min/' if '/min/' in name else '/max/')
     half = len(stem) // 2
     if last and stem[:half] == stem[half + 1 :]:

@@ -61,6 +61,7 @@ def known(value: float) -> Cell:
 
 def worst_first(values: np.ndarray, names: Sequence[str]) -> Mapping[str, float]:
     """Return the values [n] that are not NaN by name, in ascending order, for `plots.bars`."""
+    # Stable, so that equal values keep the order of the classes on each machine.
     order = np.argsort(values, kind='stable')
     return {names[index]: float(values[index]) for index in order if not np.isnan(values[index])}
 

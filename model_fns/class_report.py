@@ -124,6 +124,7 @@ def effective_number(counts: Sequence[int], beta: float = _BETA) -> List[float]:
         beta: in [0, 1): 0: all classes have the same weight; towards 1: inverse frequencies.
     """
     weights = [(1.0 - beta) / (1.0 - beta**count) for count in counts]
+    # A mean of 1 keeps the size of the loss, and with it the learning rate.
     return [weight * len(weights) / math.fsum(weights) for weight in weights]
 
 

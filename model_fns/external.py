@@ -89,6 +89,7 @@ def _import(name: str) -> types.ModuleType:
         return importlib.import_module(name)
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        # A module that the task itself imports may be missing too: that is the other error.
         if missing and f'{name}.'.startswith(f'{missing}.'):
             raise errors.ConfigError(
                 f'{_FIELD}: there is no module {missing!r}; expected the task in a package that '
@@ -102,6 +103,7 @@ def _import(name: str) -> types.ModuleType:
 
 def _place(error: Exception) -> str:
     """Return the line of the imported code that failed; empty where none of its lines ran."""
+    # The first frame is the call here; those of importlib tell a user nothing.
     frames = traceback.extract_tb(error.__traceback__)[1:]
     frames = [frame for frame in frames if 'importlib' not in frame.filename]
     return f' in {frames[-1].filename}, line {frames[-1].lineno}' if frames else ''

@@ -30,6 +30,7 @@ def load(module: str, subject: str) -> types.ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
+        # The extras are there, and one of their own imports is missing: another fault.
         if error.name is None or not f'{name}.'.startswith(f'{error.name}.'):
             raise
     raise errors.UserError(

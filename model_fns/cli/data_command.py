@@ -90,6 +90,7 @@ def prepare(options: RunOptions) -> bool:
     """
     folder = options.model_dir
     command = {name: getattr(options, name) for name in OPTIONS if not options.has_default(name)}
+    # Absolute: the same command in another folder would be another data set.
     command['data'] = os.path.abspath(options.data)
     saved = config_lib.saved_pipeline_config(folder)
     if saved:
@@ -102,6 +103,7 @@ def prepare(options: RunOptions) -> bool:
         return options.mode != 'create_config' and _is_finished(folder, saved)
     model_dirs.ensure_writable(folder)
     recipe, lines = create_recipe(options, os.path.join(folder, _FOLDER))
+    # Before the config, whose presence tells later calls that the run has begun.
     command_text = json.dumps(command, indent=1, sort_keys=True) + '\n'
     config_files.write_text(command_text, os.path.join(folder, _FOLDER, _COMMAND_FILE))
     given = [*command.items(), *(('set', setting) for setting in options.set)]
@@ -295,6 +297,7 @@ def _decide_size(
     side = module.network_side(recipe)
     images = 60 * wishes.minutes / seconds * recipe.config.train_config.batch_size
     affordable = decisions.affordable_side(side, images, module.ENOUGH_IMAGES, module.USUAL_SIDE)
+    # Timed again at the larger size: the steps of a schedule depend on it.
     if wishes.size is None and affordable > side:
         grown = decide(wishes._replace(affordable=affordable))
         if module.network_side(grown) > side:

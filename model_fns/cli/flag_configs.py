@@ -95,6 +95,7 @@ def _config_folders(options: RunOptions) -> List[str]:
     """
     folders = [options.checkpoint_dir, options.model_dir]
     if _is_trained(options) and options.checkpoint_path:
+        # The path is a folder or the prefix of files in one.
         folders += [options.checkpoint_path, os.path.dirname(options.checkpoint_path)]
     return list(dict.fromkeys(filter(None, folders)))
 

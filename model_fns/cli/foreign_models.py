@@ -32,6 +32,7 @@ _BACKGROUNDS = ('background', '???')
 _NO_NAME = '???'  # published lists keep the place of an id that no class has
 _IS_LABEL_MAP = re.compile(r'^\s*item\s*:?\s*[{<]|\A\s*\d+:', re.MULTILINE)
 # Of a probability whose logit is taken; the largest is the float32 before 1.
+# A probability of 0 or 1 would have an infinite logit, and NaN in a mean of them.
 _SMALLEST, _LARGEST = 1e-30, 1 - 2.0**-24
 
 _LAYERS = """
@@ -110,7 +111,9 @@ def _detections(outputs: Tensors, images: tf.Tensor) -> Tensors:
     del images
     found_boxes, numbers, scores, count = outputs.values()
     return {
+        # TFLite_Detection_PostProcess does not clip; the published graphs do.
         boxes.DETECTION_BOXES: tf.clip_by_value(found_boxes, 0.0, 1.0),
+        # The op counts classes from 0, without the background; label maps begin at 1.
         boxes.DETECTION_CLASSES: label_maps.to_id(numbers),
         boxes.DETECTION_SCORES: scores,
         boxes.NUM_DETECTIONS: tf.reshape(count, [-1]),
@@ -149,6 +152,7 @@ def _probabilities(scores: tf.Tensor) -> tf.Tensor:
 
 
 def _are_probabilities(scores: tf.Tensor) -> tf.Tensor:
+    # Of the whole batch: logits of one image may all be between 0 and 1 by chance.
     return tf.reduce_all((scores >= 0) & (scores <= 1))
 
 

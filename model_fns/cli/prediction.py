@@ -156,6 +156,7 @@ def _class_indices(names: Sequence[str], task: Optional[Task]) -> Optional[Tuple
 
 def _identity(options: RunOptions, source: chosen_models.ModelSource) -> List[str]:
     """Return what must be equal for another start to continue: options, config and model."""
+    # Deterministic: maps have no order, and their bytes differ between processes.
     config = source.config and source.config.SerializeToString(deterministic=True)
     files = [source.path, *sorted(glob.glob(f'{glob.escape(source.path)}.*'))]
     return journals.identify([options, config], files)

@@ -38,6 +38,7 @@ class ImageCodec:
             deep = tf.io.decode_png(encoded, channels=3, dtype=tf.uint16)
             jpeg = tf.io.encode_jpeg(pixels, quality=92)
         # No number of threads: all sessions of a process share the pool of its first session.
+        # Without GPUs: a session would take nearly all of their memory.
         config = tf1.ConfigProto(device_count={'GPU': 0})
         self._session = tf1.Session(graph=graph, config=config)
         self._decode = self._session.make_callable(decoded, [encoded])
@@ -107,6 +108,7 @@ class DecodedImages(Generic[Decoded]):
         """Return the decoded image of a key, or raise the error of `decode`."""
         with self._lock:
             known = self._images.get(key)
+            # A future, so that the lock is not held while an image is decoded.
             image = self._images.setdefault(key, known or concurrent.futures.Future())
             self._images.move_to_end(key)
             while len(self._images) > _KEPT:
@@ -114,6 +116,7 @@ class DecodedImages(Generic[Decoded]):
         if known is None:
             try:
                 image.set_result(self._decode(key, *arguments))
+            # Also an interrupt: threads that wait for the image would wait without end.
             except BaseException as error:
                 image.set_exception(error)
         return image.result()

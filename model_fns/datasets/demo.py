@@ -136,6 +136,7 @@ def _user_cache() -> pathlib.Path:
 def _create(dataset: DemoDataset) -> None:
     """Write a temporary folder and rename it, so that the folder is complete or absent."""
     dataset.folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its place: a rename is atomic only within one file system.
     temporary = pathlib.Path(
         tempfile.mkdtemp(prefix=f'.{dataset.folder.name}-', dir=dataset.folder.parent)
     )
@@ -235,8 +236,10 @@ def draw(name: str, subset: Subset, split: str) -> Iterator[scenes.Scene]:
 
     The shapes that pictures of the classification subset show are equally frequent.
     """
+    # Not hash(), which is another one in each process.
     part = zlib.crc32(f'{name}/{split}'.encode())
     for index in range(subset.num_examples[split]):
+        # Of each picture: one more draw in one of them changes no other picture.
         random = np.random.default_rng([_SEED, part, index])
         first = shapes.NAMES[index % len(shapes.NAMES)]
         others = random.integers(len(shapes.NAMES), size=random.integers(subset.most_shapes))

@@ -23,6 +23,7 @@ _ORIENTATION = 0x0112  # the EXIF tag
 _AS_STORED = 1
 _TURNED_BY_A_QUARTER = (5, 6, 7, 8)
 _CONVERTED = ('WEBP', 'TIFF')
+# The highest that Pillow recommends: above, files grow and the quality hardly does.
 _JPEG_QUALITY = 95
 _START = 16  # bytes that tell the format
 # Modes that a PNG holds as they are, and those that become 8 bits of color.
@@ -105,6 +106,7 @@ def read_header(
         name = image_decoding.detect_format(file.read(_START))
         file.seek(0)
         if name is None:
+            # Named formats only: else Pillow tries each decoder that it has.
             image = Image.open(file, formats=_CONVERTED)
         else:
             image = images.open_file(file, name)
@@ -161,6 +163,7 @@ def _encode(image: Image.Image, name: str) -> bytes:
     file = io.BytesIO()
     if name == 'JPEG':
         image = image if image.mode in ('L', 'RGB') else image.convert('RGB')
+        # Colors at full resolution: the rotated file is encoded a second time.
         image.save(file, 'JPEG', quality=_JPEG_QUALITY, subsampling=0, exif=b'')
     else:
         _as_png(image).save(file, 'PNG', exif=b'')

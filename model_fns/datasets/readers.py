@@ -303,6 +303,7 @@ def _flags(reader: input_reader_pb2.InputReader, index: int) -> Iterator[str]:
 def _changed_at(path: str) -> int:
     """Return when a file or folder was changed, in nanoseconds; 0 where there is none."""
     try:
+        # Of a folder: it changes where files come or go, not where one of them is edited.
         return tf.io.gfile.stat(path).mtime_nsec
     except tf.errors.OpError:
         return 0
@@ -380,6 +381,7 @@ def _contents(
             paths += channels.find(item.path)
     if annotations and not tf.io.gfile.isdir(annotations):
         paths.append(annotations)
+    # Each question takes milliseconds in a bucket, and there is one for each file.
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         sizes = list(pool.map(_size, paths))
     named = [(os.path.basename(path), size) for path, size in zip(paths, sizes)]

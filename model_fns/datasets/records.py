@@ -130,6 +130,7 @@ class ShardWriter:
         """Yield the examples that an earlier start has written before a signal, in their order."""
         shards = [tf1.io.tf_record_iterator(self._partial(path)) for path in self._paths]
         with contextlib.suppress(StopIteration, tf.errors.OpError):
+            # Records alternate between shards, so the first shard that ends is the end of them.
             for shard in itertools.cycle(shards):
                 yield next(shard)
 
@@ -180,6 +181,7 @@ class ShardWriter:
     @staticmethod
     def _temporary(path: str) -> str:
         folder, name = os.path.split(path)
+        # With the process: two conversions at once must not write one file.
         return os.path.join(folder, f'.{name}.{os.getpid()}')
 
 
@@ -202,6 +204,7 @@ def prepare_folder(prefix: str, num_shards: int) -> None:
     """
     paths = {shard_path(prefix, shard, num_shards) for shard in range(num_shards)}
     try:
+        # A pattern of a config does not tell 2 old shards from 4 new ones: both would be read.
         others = sorted(set(tf.io.gfile.glob(shard_pattern(prefix))) - paths)
         tf.io.gfile.makedirs(os.path.dirname(prefix) or '.')
     except tf.errors.OpError as error:

@@ -101,6 +101,7 @@ def draw_scene(
         mask = np.zeros((size, size), bool)
         mask[covered.rows, covered.columns] = covered.values >= 0.5
         layers.append((name, placement, mask))
+    # Uneven light and grain, so that colors alone do not tell shapes from background.
     light = 0.75 + 0.5 * textures.smooth_noise(random, size, 2)
     grain = random.standard_normal(canvas.shape, np.float32)
     canvas = canvas * light[:, :, None] + np.float32(3 + 12 * random.random()) * grain
@@ -150,6 +151,7 @@ def _place(
     for name in names:
         for _ in range(20):
             candidate = _random_placement(random, size, scale, most_turn)
+            # 20 attempts and no more: in a full picture there may be no place.
             if all(_apart(candidate, other) for _, other in placed):
                 placed.append((name, candidate))
                 break

@@ -108,6 +108,7 @@ class Report:
         """
         sides = [header.height, header.width] * 2
         _check_box(box)
+        # Up to a pixel beyond the border is the rounding of annotation tools: cut without a count.
         cut = [min(max(side, 0.0), float(most)) for side, most in zip(box, sides)]
         is_far = any(abs(side - inside) > 1 for side, inside in zip(box, cut))
         is_empty = _is_empty(cut) and (is_far or not _is_empty(box))

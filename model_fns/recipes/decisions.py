@@ -120,6 +120,7 @@ def affordable_side(side: float, images: float, enough: float, usual: float) -> 
         enough: images, beyond which larger ones teach more than further ones.
         usual: side that a task begins with.
     """
+    # The root, because a step takes as long as the input has area.
     return min(max(side * math.sqrt(images / enough), usual), _MOST_GROWTH * usual)
 
 
@@ -152,6 +153,7 @@ def shape_of_input(
     height, width = side / math.sqrt(aspect), side * math.sqrt(aspect)
     if longest is not None:
         height, width = (each * longest / max(height, width) for each in (height, width))
+    # floor of + 0.5: Python's round would take a half to the even number.
     rounded = [max(1, math.floor(each / multiple + 0.5)) * multiple for each in (height, width)]
     return rounded[0], rounded[1]
 
@@ -162,6 +164,7 @@ def find_sided(names: Iterable[str]) -> str:
     Digits, single letters, and words like left, right and text are such names.
     """
     names = list(names)
+    # Words of leftHand, left_hand and left2 are told apart; `leftover` stays one word.
     spaced = [re.sub(r'(?<=[a-z])(?=[A-Z])|[_\d]', ' ', name) for name in names]
     named = (name for name, words in zip(names, spaced) if _SIDED_WORDS.search(words))
     letters = [name for name in names if name.isdigit() or (len(name) == 1 and name.isalpha())]

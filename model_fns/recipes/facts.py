@@ -227,8 +227,10 @@ def _facts(
     if turned is not None:
         corners = rotated_rectangles.corners(rotated_rectangles.from_record(turned, *size))
         boxes = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+        # Corners are in pixels there; facts have shares of the sides.
         boxes /= np.tile(size, 2)
     is_object = weights > 0 if len(weights) == len(boxes) else np.ones(len(boxes), bool)
+    # Boxes without an area would pull the percentiles of sides to 0.
     kept = is_object & (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
     if len(names) == len(boxes):
         names = [name for name, is_kept in zip(names, kept) if is_kept]

@@ -51,6 +51,7 @@ class Recipe:
     def decide(self, *decisions: Decision) -> None:
         """Set the fields of decisions, in their order."""
         for path, value, reason in decisions:
+            # Protobuf's text has true and false.
             text = str(value).lower() if isinstance(value, bool) else str(value)
             field_settings.apply_setting(self.config, f'{path}={text}')
             if reason:
@@ -207,6 +208,7 @@ def _entries(field: Field, values: Mapping[str, float]) -> Iterator[str]:
 
 def _scalars(field: Field, value: object) -> str:
     """Return the line of a field without fields of its own."""
+    # text_format prints messages only, so the field is set in an empty one of its type.
     holder = field.containing_type._concrete_class()
     if schema.is_repeated(field):
         getattr(holder, field.name).extend(value)

@@ -140,8 +140,10 @@ def find(columns: Sequence[str]) -> Optional[BoxColumns]:
     Raises:
         errors.DataError: there are columns of a box, and not all of them.
     """
+    # Reversed, so that the first of two columns with one key counts.
     plain = {column_key(column): column for column in reversed(columns)}
     of_box = {_BEFORE.sub('', key): column for key, column in plain.items() if _BEFORE.match(key)}
+    # Columns with `bbox` in their names first: plain width and height are then of the image.
     for by_key in (of_box, plain):
         is_corner = any(key in by_key for key in _FAR_CORNER)
         kinds = _KINDS[:1] if is_corner else _KINDS

@@ -15,6 +15,7 @@ from model_fns.structures.label_map import LabelMap
 BACKGROUND = 0
 IGNORED = 255  # value of pixels that count for nothing, in records
 # Ids of regions to ignore while an annotation is read, see `ignored_regions`.
+# Above all ids of label maps, and still an int32.
 FIRST_IGNORED_ID = 1 << 20
 _MAX_BYTE = 255
 
@@ -108,4 +109,5 @@ def box_around(mask: np.ndarray) -> List[int]:
         mask: bool [height, width], with at least one pixel.
     """
     rows, columns = (np.flatnonzero(mask.any(axis=axis)) for axis in (1, 0))
+    # Pixel i covers i to i + 1, as COCO's boxes of masks do.
     return [rows[0], columns[0], rows[-1] + 1, columns[-1] + 1]

@@ -69,6 +69,7 @@ def cut(
         is_class = ~np.isin(classes, (class_maps.BACKGROUND, class_maps.IGNORED))
         has_classes = bool(is_class.any())
     if _INSTANCES in features:
+        # Numbers stay those of the image: gaps between them mean nothing.
         instances = _crop(features[_INSTANCES], window).astype(np.uint16)
         made[_INSTANCES] = codecs.encode_png(instances)
     return made, kept, has_classes
@@ -137,6 +138,7 @@ def _cut_keypoints(
     }
     x = (rows['x'] * size[1] - window.left) / window.width
     y = (rows['y'] * size[0] - window.top) / window.height
+    # Unlabeled and not clipped: a point on the border would be a false one.
     is_labeled = (rows['visibility'] > 0) & (x >= 0) & (x <= 1) & (y >= 0) & (y <= 1)
     for name, values in (('x', x), ('y', y)):
         made[f'{_KEYPOINT}/{name}'] = np.where(is_labeled, values, 0).astype(np.float32).ravel()
@@ -162,6 +164,7 @@ def clip_boxes(boxes: np.ndarray, window: Window) -> Tuple[np.ndarray, np.ndarra
     areas, inside = (
         np.prod(np.maximum(each[:, 2:] - each[:, :2], 0), axis=1) for each in (moved, clipped)
     )
+    # `where` leaves the others as `out` has them, without NumPy's warning.
     parts = np.divide(inside, areas, out=np.zeros_like(inside), where=areas > 0)
     return clipped / ends, parts
 

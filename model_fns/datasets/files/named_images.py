@@ -69,6 +69,7 @@ def leaves_folder(path: str) -> bool:
     """Return whether a path is absolute, of another file system, or climbs out of its folder."""
     normal = posixpath.normpath(path.replace('\\', '/'))
     return (
+        # A colon in the first two characters is a drive of Windows.
         normal.startswith(('/', '../')) or normal in ('.', '..') or '://' in path or ':' in path[:2]
     )
 

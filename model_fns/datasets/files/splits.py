@@ -154,9 +154,11 @@ def group_images(names: Sequence[str], places: Sequence[int]) -> Dict[str, List[
         groups[find_group(names[place])].append(place)
     whole: Dict[str, List[int]] = {}
     for name, members in groups.items():
+        # One name for nearly all, as IMG_0001 to IMG_0900: whole, it would leave one side empty.
         if 2 * len(members) <= len(places):
             whole[name] = members
             continue
+        # An ending is added, because `find_group` takes one away.
         own = sorted({key for key in copies if find_group(f'{key}.x') == name}, key=_natural)
         size = max(1, len(own) // _BLOCKS)
         for start in range(0, len(own), size):
@@ -168,7 +170,9 @@ def group_images(names: Sequence[str], places: Sequence[int]) -> Dict[str, List[
 def _choose(groups: Dict[str, List[int]], wanted: float, at_least_one: bool) -> List[int]:
     """Return the positions of the groups that go to the evaluation; never all groups."""
     chosen: List[int] = []
+    # By a hash: in the order of names, the last scenes or days would be the evaluation.
     for name in sorted(groups, key=_hash)[:-1]:
+        # At most half a group too many, so that shares stay near the one that is asked for.
         if len(chosen) + len(groups[name]) / 2 <= wanted:
             chosen += groups[name]
     if not chosen and at_least_one and len(groups) > 1:
@@ -177,6 +181,7 @@ def _choose(groups: Dict[str, List[int]], wanted: float, at_least_one: bool) -> 
 
 
 def _hash(name: str) -> str:
+    # Python's hash() has a salt for each process. Names that are not UTF-8 have surrogates.
     return hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()
 
 

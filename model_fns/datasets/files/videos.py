@@ -70,6 +70,7 @@ class VideoReader:
         rate = self._capture.get(self._cv2.CAP_PROP_FPS)
         self.rate = rate if 0 < rate <= _HIGHEST_RATE else _USUAL_RATE
         count = self._capture.get(self._cv2.CAP_PROP_FRAME_COUNT)
+        # FFmpeg's streams without a length give negative or huge numbers.
         self.count = int(count) if 0 < count < 2**53 else None
 
     def __enter__(self) -> VideoReader:
@@ -103,6 +104,7 @@ class VideoReader:
             if pixels.shape != shape:
                 raise errors.DataError(f'{self._path}: the frames are of different sizes.')
             seconds = self._capture.get(self._cv2.CAP_PROP_POS_MSEC) / 1000
+            # OpenCV has blue first. A reversed view would be copied by each of its users.
             yield Frame(seconds, np.ascontiguousarray(pixels[:, :, ::-1]))
         if shape is None:
             raise errors.DataError(f'{self._path}: no frame of the video can be decoded.')
@@ -202,6 +204,7 @@ def _import_cv2() -> Any:
     Raises:
         errors.UserError: it is not installed.
     """
+    # Before the import, because OpenCV reads its level when it is loaded. -8 is FFmpeg's quiet one.
     os.environ.setdefault('OPENCV_LOG_LEVEL', 'SILENT')
     os.environ.setdefault('OPENCV_FFMPEG_LOGLEVEL', '-8')
     try:

@@ -151,6 +151,7 @@ class Coco(Source):
                 self._problems.append(
                     f'{place}: file_name {name!r:.200} is not a path in --images.'
                 )
+        # By id, in the order of the file: the shuffle of a seed depends on it.
         paths = {key: located.paths[name] for key, name in names.items()}
         return {key: path for key, path in paths.items() if path is not None}
 
@@ -230,6 +231,7 @@ class Coco(Source):
 
     def class_names(self, items: Sequence[Item]) -> List[str]:
         """Return the names of the categories in the order of their ids, which may have gaps."""
+        # Ids may be numbers and text in one file, which Python does not compare.
         in_order = sorted(self._categories, key=lambda key: (isinstance(key, str), key))
         return list(dict.fromkeys(self._categories[key]['name'] for key in in_order))
 
@@ -305,6 +307,7 @@ class Coco(Source):
         is_crowd = entry.get('iscrowd', 0)
         if is_crowd not in (0, 1):
             raise errors.DataError(f'iscrowd is {is_crowd!r:.40}; expected 0 or 1.')
+        # COCO's `area` is that of the mask, by which its evaluation tells small from large.
         area = (box[2] - box[0]) * (box[3] - box[1])
         if entry.get('area') is not None:
             area = sources.number(entry['area'])

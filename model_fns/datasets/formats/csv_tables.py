@@ -229,6 +229,7 @@ class CsvTable(Source):
             errors.DataError: a quote is not closed or something follows it, or a cell is too long.
         """
         text = folder_files.read_text(self._annotations)
+        # Not csv.Sniffer, which takes letters for delimiters in short tables.
         delimiter = max(_DELIMITERS, key=text.partition('\n')[0].count)
         # Strict: else a stray quote takes the lines up to the next one into its cell.
         reader = csv.reader(

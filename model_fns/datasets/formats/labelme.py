@@ -221,6 +221,7 @@ def _grouped(shapes: Sequence[Any]) -> List[Tuple[List[int], List[Any]]]:
     for place, shape in enumerate(shapes):
         key: Any = place
         if isinstance(shape, dict) and shape.get('group_id') is not None:
+            # repr, because a malformed file may have lists there, which are no keys of a dict.
             key = (repr(shape.get('label')), repr(shape['group_id']))
         places, members = groups.setdefault(key, ([], []))
         places.append(place)
@@ -281,6 +282,7 @@ def _hull(pixels: np.ndarray, left: int, top: int) -> List[float]:
     """
     rows = np.flatnonzero(pixels.any(axis=1))
     first = pixels[rows].argmax(axis=1) + left
+    # argmax of the reversed row: the outer edge of the last pixel that is set.
     last = pixels.shape[1] - pixels[rows, ::-1].argmax(axis=1) + left
     xs, ys = np.stack([first, last, last, first], 1), np.stack([rows, rows, rows + 1, rows + 1], 1)
     return np.stack([xs, ys + top], -1).astype(float).ravel().tolist()

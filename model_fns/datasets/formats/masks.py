@@ -115,6 +115,7 @@ class Masks(id_pngs.IdPngs):
             )
         if (ids == self._ignore_label).any():
             class_maps.check_ignored(classes, 'pixels that count for nothing')
+        # A lookup by position and not by value: colors have 2^24 of these.
         values, places, counts = np.unique(ids, return_inverse=True, return_counts=True)
         report.pixels = dict(zip(values.tolist(), counts.tolist()))
         classes_of_values = np.array([meanings[value] for value in values.tolist()], np.int32)

@@ -109,6 +109,7 @@ class Panoptic(coco.Coco):
             report.observe(place, ignored=ignored, name=segment.name)
         class_maps.check_ignored(classes, 'pixels of no segment')
         semantic = np.full(ids.shape, class_maps.IGNORED, np.int32)
+        # The ids of the file have 24 bits; a gray PNG holds 16.
         instances = np.zeros(ids.shape, np.uint16)
         things = [segment for segment in segments if segment.is_thing]
         if len(things) > _MOST_INSTANCES:

@@ -161,6 +161,8 @@ def _read_sides(entry: ElementTree.Element) -> List[float]:
             )
         present = ', '.join(f'<{part.tag}>' for part in entry)
         raise errors.DataError(f'there is no <bndbox> among {present or "no elements"}.')
+    # As they are. VOC counts pixels from 1 and includes the last one; like the Object Detection
+    # API's create_pascal_tf_record.py, this subtracts nothing.
     return [number(box, side) for side in _SIDES]
 
 
@@ -227,6 +229,7 @@ def parse(path: str) -> ElementTree.Element:
 
 
 def _decode(content: bytes, encoding: str) -> str:
+    # gb18030 holds gbk, which holds gb2312: files often have characters beyond what they declare.
     return content.decode('gb18030' if encoding.lower() in _CHINESE else encoding)
 
 

@@ -234,6 +234,7 @@ class Yolo(paired.PairedSource):
         for start in range(_BOX_NUMBERS, len(values), numbers):
             x, y = values[start : start + 2]
             # Without visibilities, 0 0 is an unlabeled keypoint.
+            # 2 is COCO's "labeled and visible".
             visibility = values[start + 2] if numbers > 2 else 2.0 * bool(x or y)
             points += [x * header.width, y * header.height, visibility]
         for side in points:
@@ -253,6 +254,7 @@ def _has_visibilities(values: Sequence[float]) -> bool:
     """Return whether values are a box and keypoints with visibilities of 0, 1 or 2."""
     points = values[_BOX_NUMBERS:]
     x, y, width, height = values[:_BOX_NUMBERS] if len(values) > _BOX_NUMBERS else [0.0] * 4
+    # A polygon of as many numbers rarely looks like a box inside of the image.
     is_box = width > 0 and height > 0 and x - width / 2 > -0.01 and y - height / 2 > -0.01
     return (
         is_box
@@ -282,6 +284,7 @@ def _whole(text: str) -> Optional[int]:
         value = float(text)
     except ValueError:
         return None
+    # The bound comes first: int() of an infinity raises, and NaN fails both comparisons.
     return int(value) if 0 <= value < _MOST_CLASSES and value == int(value) else None
 
 
@@ -383,6 +386,7 @@ def read_data_file(path: str) -> Dict[str, Any]:
     """
     text = folder_files.read_text(path)
     try:
+        # Events first: `load` has built the values before anyone could look at them.
         _refuse_endless(path, yaml.parse(text, yaml.BaseLoader))
         content = yaml.load(text, Loader=yaml.BaseLoader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:

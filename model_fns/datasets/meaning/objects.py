@@ -78,6 +78,7 @@ class Labels:
         if not self._counts or not self._expected:
             return []
         first, last = self._expected[0], self._expected[-1]
+        # A Counter gives 0 for labels that are not there, and does not add them.
         if self._counts[first - 1]:
             wrong, start = first - 1, first - 1
         elif self._counts[last + 1] and not self._counts[first]:

@@ -90,6 +90,7 @@ class PixelValues:
 
     def _is_smooth(self, values: List[int]) -> bool:
         """Return whether nearly all pixels are black or white, and the others between."""
+        # Padded, for masks of a single value.
         (first, _), (second, _), *_ = [*self.counts.most_common(2), (0, 0), (0, 0)]
         most = sum(count for _, count in self.counts.most_common(2))
         return (

@@ -139,6 +139,7 @@ class _Counts:
         self.first: Dict[str, str] = {}  # example of each kind
 
     def add(self, own: str, objects: Sequence[Object], size: Tuple[int, int]) -> None:
+        # Numbers near the largest float overflow in sums below, with warnings of NumPy.
         numbers = _bounded([item.numbers for item in objects])
         no_outline = [np.nan] * 4
         outlines = np.array([item.outline or no_outline for item in objects], np.float64)
@@ -262,6 +263,7 @@ def _other_reading(own: str, counts: _Counts) -> Optional[Issue]:
     if fitting >= _MOST_SUSPECT * total:
         return None
     best = max(READINGS, key=lambda name: _preference(own, name, counts.fitting[name]))
+    # A wrong alarm costs more than a missed one: the other reading must explain nearly all boxes.
     if counts.fitting[best] < _LEAST_OTHER * total:
         return None
     other, reading = READINGS[best], READINGS[own]

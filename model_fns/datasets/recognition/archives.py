@@ -70,8 +70,10 @@ def check(archive: zipfile.ZipFile, path: str, room: int) -> None:
             raise errors.DataError(
                 f'--data={path}: the name {name!r:.200} leaves the folder of the archive.'
             )
+        # zipfile writes a link as a file with its target's name: nothing is there that it names.
         if stat.S_ISLNK(entry.external_attr >> 16):
             raise errors.DataError(f'--data={path}: {name!r:.200} is a link; expected files.')
+    # Before anything is written: a small archive may hold petabytes of zeros.
     size = sum(entry.file_size for entry in entries)
     packed = sum(entry.compress_size for entry in entries)
     if len(entries) > _MOST_FILES or size > room or size > _MOST_RATIO * max(packed, 2**20):

@@ -52,6 +52,7 @@ def smallest_box(points: Sequence[float]) -> np.ndarray:
     for value in points:
         if not math.isfinite(value):
             raise errors.DataError(f'the polygon has the coordinate {value}; expected a number.')
+    # y before x, as in all boxes of this project.
     corners = np.reshape(np.asarray(points, np.float64), [-1, 2])[:, ::-1]
     if len(corners) == 4 and rotated_rectangles.crosses_itself(corners):
         raise errors.DataError(
@@ -103,6 +104,7 @@ def check_box(box: Box, header: images.ImageHeader, least_side: float = 0.0) -> 
     if shorter <= 0 or shorter < least_side:
         least = f'at least {least_side:g} pixels' if least_side else 'more than 0'
         raise errors.DataError(f'{shown} has a side of {shorter:g}; expected {least}.')
+    # Radians of any convention stay below; degrees of most objects do not.
     if abs(angle) > 2 * math.pi:
         raise errors.DataError(
             f'{shown} has an angle beyond 2 pi: degrees, it seems; expected radians.'

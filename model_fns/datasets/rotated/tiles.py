@@ -101,5 +101,6 @@ def _kept(
         return np.zeros(0, np.int64)
     outlines = rotated_rectangles.corners(boxes)
     inside = rotated_overlaps.intersections(outlines, tile[np.newaxis])[:, 0]
+    # Rounding must not lose an object that is wholly inside where least is 1.
     enough = inside >= (least - 1e-9) * rotated_overlaps.areas(outlines)
     return np.flatnonzero((enough & has_center) | (is_region & (inside > _LEAST_OF_REGION)))
