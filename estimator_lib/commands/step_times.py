@@ -52,6 +52,7 @@ def measure(task: Task, config: pipeline_pb2.TrainEvalPipelineConfig) -> float:
     for name in ('fine_tune_checkpoint', 'repeat_factor_threshold'):
         train.ClearField(name)
     reader = short.train_input_reader
+    reader.ClearField('num_epochs')
     count = inputs.count_records(inputs.input_files(reader))
     reader.sample_1_of_n_examples = max(1, count // (_EXAMPLES * train.batch_size))
     if reader.cache == input_reader_pb2.InputReader.NONE:

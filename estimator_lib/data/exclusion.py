@@ -55,7 +55,7 @@ def _find_places(sources: Sequence[Source], name: str) -> Iterator[Tuple[int, in
     """Yield (source index, record id) of a record named `file:index`."""
     # At the last colon: paths have colons too, as in `gs://`.
     path, _, index = name.rpartition(':')
-    if not path or not index.isdigit():
+    if not path or not index.isdecimal():
         return
     for source in sources:
         for number, file in enumerate(source.files):

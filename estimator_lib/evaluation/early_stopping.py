@@ -214,8 +214,10 @@ class EarlyStopping:
         try:
             steps = tuple(int(step) for step in saved['steps'])
             best, best_step = saved['best'], saved['best_step']
+            if best is not None and not math.isfinite(best):
+                raise ValueError(f'best is {best}')
             return State(*((None, None) if best is None else (float(best), int(best_step))), steps)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             log.warning('%s is corrupt (%r); early stopping starts from scratch', self._path, error)
             return State()
 

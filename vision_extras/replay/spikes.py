@@ -141,7 +141,7 @@ def count_errors(model_dir: str) -> Mapping[str, int]:
     newest: Dict[str, Tuple[int, str]] = {}  # step and path by evaluation set
     for path in tf.io.gfile.glob(pattern):
         step, _, further_set = os.path.basename(os.path.dirname(path)).partition('_')
-        if step.isdigit():
+        if step.isdecimal():
             newest[further_set] = max(newest.get(further_set, (-1, '')), (int(step), path))
     counts: Counter[str] = collections.Counter()
     for _, path in newest.values():

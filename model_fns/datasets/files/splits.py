@@ -188,4 +188,4 @@ def _hash(name: str) -> str:
 def _natural(name: str) -> List[Tuple[int, str]]:
     """Return a key that sorts numbers in names by their values."""
     words = re.split(r'(\d+)', name)
-    return [(int(word), '') if word.isdigit() else (0, word) for word in words]
+    return [(int(word), '') if word.isdecimal() else (0, word) for word in words]

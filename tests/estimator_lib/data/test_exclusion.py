@@ -73,6 +73,7 @@ def test_of_mixed_sources_each_has_its_own(folder):
     'names, weights, message',
     [
         ([source_id(2.5)], (), "2.500000: no training record .*; did you mean '2.000000'"),
+        (['a.tfrecord:²'], (), 'a.tfrecord:²: no training record'),
         (['a.tfrecord:4'], (), 'a.tfrecord:4: the file has 4 records; expected an index from 0'),
         (['b.tfrecord:0', 'b.tfrecord:1', source_id(7.0)], (0.5, 0.5), 'all 3 records'),
     ],

@@ -116,7 +116,13 @@ def test_an_unknown_metric_lists_the_known():
 
 @pytest.mark.parametrize(
     'text',
-    ['{"metric": ', '[]', '{"metric": "m", "higher_is_better": true, "best": 1, "steps": [[]]}'],
+    [
+        '{"metric": ',
+        '[]',
+        '{"metric": "m", "higher_is_better": true, "best": 1, "steps": [[]]}',
+        '{"metric": "m", "higher_is_better": true, "best": Infinity, "best_step": 1, "steps": [1]}',
+        '{"metric": "m", "higher_is_better": true, "best": 1, "best_step": Infinity, "steps": [1]}',
+    ],
 )
 def test_a_damaged_file_is_named_and_started_anew(tmp_path, text, caplog):
     path = tmp_path / 'state.json'

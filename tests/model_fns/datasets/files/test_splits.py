@@ -59,6 +59,7 @@ def test_each_class_is_split():
 
 def test_few_images_give_both_sides_one():
     assert len(splits.split(['a.jpg', 'b.jpg']).evaluation) == 1
+    assert len(splits.split(['5².jpg', '6².jpg']).evaluation) == 1  # `²` is a digit, but no number
     assert len(splits.split(['cat/a.jpg', 'dog/b.jpg'], ['cat', 'dog']).evaluation) == 1
     with pytest.raises(errors.DataError, match='1 image cannot be split'):
         splits.split(['a.jpg'])
