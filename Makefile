@@ -16,8 +16,9 @@
 # make test-numerics  runs the tests of what networks compute with kernels that make test does not
 #              take on this processor: none of oneDNN's, AVX2's, AVX-512's, and those for a single
 #              thread; then compares the bounds on rounding with what was measured
-# make published    trains, evaluates and exports every published detection config, after the tests
-#              of networks of whose layers make test builds each kind once
+# make test-published  runs the tests of networks of whose layers make test builds each kind once
+# make published    trains, evaluates and exports every published detection config, after
+#              make test-published
 # make benchmark    start, steps, input and serving on this machine: the goals of docs/performance.md
 # make devices  the table of docs/devices.md: each family in each format and runtime that is installed;
 #              FAMILIES=single-shot,CenterNet has a part of it
@@ -49,10 +50,11 @@ NEWEST_PYTHONS := 3.13 3.12
 # Where TensorFlow is met: checkpoints, both loops, exports and Estimators of the engine, one whole
 # run of each task, a file of each format, and networks that were recorded. What is built of them by
 # the same calls is left out: `make test VENV=.venv-newest` runs it too.
-LANE_TESTS := tests/test_processes.py tests/test_run_train_eval.py tests/protos \
+LANE_TESTS := tests/test_initial_values.py tests/test_processes.py tests/test_run_train_eval.py \
+  tests/protos \
   tests/estimator_lib/test_*.py tests/estimator_lib/data/test_image_decoding.py \
   tests/estimator_lib/data/test_inputs.py tests/estimator_lib/evaluation/test_evaluation_session.py \
-  $(addprefix tests/estimator_lib/,checkpoints distribution export function_loop hooks) \
+  $(addprefix tests/estimator_lib/,checkpoints distribution export function_loop graphs hooks) \
   $(addprefix tests/estimator_lib/,optimization slim_compat tf_estimator) \
   tests/system/test_estimator_api.py tests/system/test_exports_travel.py \
   tests/system/test_files_for_devices.py tests/system/test_loops.py \
@@ -61,7 +63,8 @@ LANE_TESTS := tests/test_processes.py tests/test_run_train_eval.py tests/protos 
   tests/system/test_run_train_eval_center_net.py tests/system/test_run_train_eval_detection.py \
   tests/system/test_run_train_eval_segmentation.py tests/system/test_run_train_eval_two_stage.py \
   tests/system/test_two_tensorflows.py tests/model_fns/*/test_deployable.py \
-  tests/model_fns/backbones/test_resnet_v1.py tests/model_fns/segmentation/test_recorded.py \
+  tests/model_fns/backbones/test_published_networks.py::test_computes_what_the_published_network_does \
+  tests/model_fns/segmentation/test_recorded.py \
   tests/model_fns/detection/architectures/test_recorded_objects.py tests/vision_extras/beam
 # What no kernel changes is left out: names and shapes, boxes, refusals, and what surrounds a run.
 NUMERIC_TESTS := tests/model_fns/backbones tests/model_fns/layers tests/model_fns/tf2_api \
@@ -78,7 +81,7 @@ NOT_NUMERIC := variables or names or object_paths or parameters or refuse
 KERNELS := TF_ENABLE_ONEDNN_OPTS=0 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE \
   TF_NUM_INTRAOP_THREADS=1
 
-.PHONY: demo test test-system test-other test-estimator-api test-numerics lint types format protos benchmark published devices promises chaos endurance fuzz docs image clean environment
+.PHONY: demo test test-system test-other test-estimator-api test-numerics test-published lint types format protos benchmark published devices promises chaos endurance fuzz docs image clean environment
 
 demo: $(INSTALLED)
 	$(BIN)/python run_train_eval.py --model_dir=$(DEMO_DIR)
@@ -130,8 +133,10 @@ benchmark: $(INSTALLED)
 	$(BIN)/python -m benchmarks.training.run --phases --output=benchmark_phases.json
 	$(BIN)/python -m benchmarks.serving.exports
 
-published: $(INSTALLED_TEST)
+test-published: $(INSTALLED_TEST)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m published tests/model_fns
+
+published: test-published
 	$(BIN)/python -m tests.campaigns.published $(CONFIGS)
 
 devices: $(INSTALLED_TEST)
