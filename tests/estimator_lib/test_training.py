@@ -492,7 +492,9 @@ class Averaging(Line):
         return super().predict(features, mode, labels)
 
 
-@pytest.mark.parametrize(('policy', 'nan_first'), [('SKIP_STEP', False), ('WARN', True)])
+@pytest.mark.parametrize(
+    ('policy', 'nan_first'), [('SKIP_STEP', False), ('SKIP_STEP', True), ('WARN', True)]
+)
 def test_replicas_of_a_strategy_leave_out_a_step_together(config, tmp_path, policy, nan_first):
     path = config.train_input_reader.tf_record_input_reader.input_path[0]
     broken = (float('nan'), 3.0) if nan_first else (3.0, float('nan'))

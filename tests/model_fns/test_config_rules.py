@@ -9,7 +9,7 @@ from google.protobuf import message_factory
 import model_fns
 from estimator_lib import config as config_lib
 from estimator_lib import errors
-from estimator_lib.config import schema, support
+from estimator_lib.config import message_checks, schema, support
 from estimator_lib.config.section import Section
 from protos import duration_pb2, field_rules, pipeline_pb2
 from tests.estimator_lib.config import condition_names
@@ -54,7 +54,9 @@ def reached(kind):
 
 @pytest.mark.parametrize('kind', KINDS)
 def test_each_field_that_can_be_set_has_a_kind_of_support(kind):
-    assert set(reached(kind).values()) == {'supported', 'ignored', 'unsupported'}
+    found = reached(kind)
+    assert len(found) > 150
+    assert set(found.values()) == {'supported', 'ignored', 'unsupported'}
 
 
 def test_the_models_of_fields_are_those_of_tasks():
@@ -122,6 +124,88 @@ def test_conflicts_name_fields_and_values_of_the_schema():
             assert bool(conflict.at) is not bool(conflict.of)
             count += 1
     assert count > 70
+
+
+# Parts of models, and their paths.
+LOSS = 'ssd { loss { %s } }', 'ssd.loss'
+NMS = (
+    'ssd { post_processing { batch_non_max_suppression { change_coordinate_frame: false %s } } }',
+    'ssd.post_processing.batch_non_max_suppression',
+)
+RFCN = 'faster_rcnn { second_stage_box_predictor { rfcn_box_predictor {} } %s }', 'faster_rcnn'
+ROTATED = 'faster_rcnn { box_type: ROTATED %s }', 'faster_rcnn'
+SEGMENTATION = 'segmentation { %s }', 'segmentation'
+
+
+@pytest.mark.parametrize(
+    ('part', 'text', 'path', 'other'),
+    [
+        (
+            LOSS,
+            'expected_loss_weights: EXPECTED_SAMPLING hard_example_miner {}',
+            'expected_loss_weights',
+            'hard_example_miner',
+        ),
+        *(
+            (
+                LOSS,
+                f'hard_example_miner {{}} classification_loss {{ {focal} {{}} }}',
+                'hard_example_miner',
+                focal,
+            )
+            for focal in ('weighted_sigmoid_focal', 'quality_focal')
+        ),
+        (
+            NMS,
+            'soft_nms_sigma: 0.5 use_static_shapes: true',
+            'soft_nms_sigma',
+            'use_static_shapes',
+        ),
+        (
+            NMS,
+            'soft_nms_sigma: 0.5 use_combined_nms: true',
+            'soft_nms_sigma',
+            'use_combined_nms',
+        ),
+        (
+            NMS,
+            'use_combined_nms: true use_class_agnostic_nms: true',
+            'use_combined_nms',
+            'use_class_agnostic_nms',
+        ),
+        (
+            NMS,
+            'max_classes_per_detection: 2',
+            'max_classes_per_detection',
+            'use_class_agnostic_nms',
+        ),
+        (
+            RFCN,
+            'output_final_box_features: true',
+            'output_final_box_features',
+            'rfcn_box_predictor',
+        ),
+        (RFCN, 'roi_align {}', 'roi_align', 'rfcn_box_predictor'),
+        (RFCN, 'box_type: ROTATED', 'box_type', 'rfcn_box_predictor'),
+        (ROTATED, 'number_of_stages: 3', 'box_type', 'number_of_stages'),
+        (ROTATED, 'roi_align {}', 'box_type', 'roi_align'),
+        (SEGMENTATION, 'aspp {} dense_prediction_cell {}', 'aspp', 'dense_prediction_cell'),
+        (
+            SEGMENTATION,
+            'decoder { unet_filters: 8 sum_merge: true }',
+            'decoder.unet_filters',
+            'sum_merge',
+        ),
+        (SEGMENTATION, 'offset {} instance_grouping {}', 'instance_grouping', 'instance_center'),
+        (SEGMENTATION, 'instance_center {} instance_grouping {}', 'instance_grouping', 'offset'),
+    ],
+)
+def test_fields_that_exclude_or_need_another(part, text, path, other):
+    model, where = part
+    config = config_lib.parse_pipeline_config(f'model {{ {model % text} }}', 'text')
+    found = message_checks.find_problems(model_fns.rules_of_task(config), Section(config))
+    (said,) = [problem.text for problem in found if problem.path == f'model.{where}.{path}']
+    assert re.match(f'it (excludes|needs) .*{other}', said)
 
 
 # Their fields are read all at once, by the names that the schema gives them.

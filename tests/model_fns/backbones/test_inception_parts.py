@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import collections
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from model_fns import layers
 from model_fns.backbones import inception_parts as parts
-from model_fns.backbones import registry
+from model_fns.backbones import inception_v1, inception_v4, registry
 from model_fns.backbones.inception_parts import AvgPool, Conv, Fork, MaxPool, Mixed
 
 tf1 = tf.compat.v1
@@ -31,6 +33,28 @@ def initial_values():
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
         return session.run({v.op.name: v for v in tf1.trainable_variables()})
+
+
+def layer_kinds(network):
+    """Count the layers of each class, those inside of modules included."""
+    kinds = collections.Counter(type(layer).__name__ for layer in network)
+    for layer in network:
+        for branch in getattr(layer, 'branches', ()):
+            kinds.update(layer_kinds(branch))
+    return kinds
+
+
+@pytest.mark.parametrize(
+    'network, max_pools, mean_pools',
+    [
+        (inception_v1.NETWORK, 4 + 9, 0),  # between the stages, and one a module
+        (inception_v4.NETWORK, 4, 4 + 7 + 3),  # Mixed_3a, 5a, 6a and 7a; one a module
+    ],
+    ids=['inception_v1', 'inception_v4'],
+)
+def test_pools_are_the_published_kinds(network, max_pools, mean_pools):
+    kinds = layer_kinds(network.layers)
+    assert (kinds['MaxPool'], kinds['AvgPool']) == (max_pools, mean_pools)
 
 
 @given(st.integers(1, 2000), st.floats(0.01, 2.0, allow_nan=False), st.integers(1, 64))

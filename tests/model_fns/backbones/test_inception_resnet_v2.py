@@ -30,6 +30,14 @@ def test_residual_is_scaled_before_it_is_added(activate, expected):
         np.testing.assert_allclose(session.run(outputs).ravel(), expected, rtol=1e-5)
 
 
+def test_scales_are_the_published_ones():
+    network = inception_resnet_v2._layers('VALID', atrous=False)
+    repeats = [(layer.count, layer.block.scale) for layer in network if isinstance(layer, Repeat)]
+    assert repeats == [(10, 0.17), (20, 0.10), (9, 0.20)]
+    last = [layer for layer in network if isinstance(layer, Residual)]
+    assert [(block.scale, block.activate) for block in last] == [(1.0, False)]
+
+
 @pytest.mark.usefixtures('initial_values')
 def test_atrous_block_sees_each_second_pixel():
     """On every second pixel it computes what the plain block computes of those pixels alone."""

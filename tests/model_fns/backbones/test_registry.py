@@ -130,6 +130,14 @@ def test_second_stages(name, channels, outputs, part):
     assert names and all(name.startswith(f'{network.scope}/{part}') for name in names)
 
 
+@pytest.mark.parametrize('name', ['mobilenet_v1', 'mobilenet_v2', 'mobilenet_v3_large_det'])
+def test_detection_has_its_own_style(name):
+    network = registry.get_network(name, task='detection')
+    style = network.detection_style(True, registry.Options())
+    assert style.batch_norm.decay == 0.9997
+    assert style.regularize_depthwise == (name == 'mobilenet_v1')
+
+
 def test_options_that_changed():
     options = registry.Options(min_depth=8).but(multi_grid=(1, 2))
     assert options.changed() == ('min_depth', 'multi_grid')

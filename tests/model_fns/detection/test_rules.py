@@ -57,6 +57,10 @@ def refused_paths(config, mode='train_and_evaluate'):
     return []
 
 
+def test_all_published_configs_are_found(shared):
+    assert len(NAMES) == 67
+
+
 @pytest.mark.parametrize('name', NAMES)
 def test_a_published_config_is_accepted(name):
     config = configs()[name]

@@ -66,11 +66,6 @@ def test_logits_of_efficientnet_v2_are_those_of_timm():
     recorded_weights.check_drawn('efficientnetv2_b0', tensors, (65, 96), V2, options)
 
 
-def scopes(kind, modules):
-    found = kind.scopes(dict.fromkeys(modules, (8, 4, 1, 1)))
-    return {module: found[module] for module in modules}
-
-
 @pytest.mark.parametrize('kind', [mobile.EFFICIENTNET, mobile.EFFICIENTNET_V2, mobile.MOBILENET_V3])
 def test_an_unknown_part(kind):
     with pytest.raises(family.UnknownNameError, match=r'^blocks\.0\.0\.attention\.weight$'):

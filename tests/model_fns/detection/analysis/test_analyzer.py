@@ -1,5 +1,7 @@
 """The analyzer of detectors: by hand, beside slow versions, and beside pycocotools."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,9 @@ from estimator_lib.analysis.parts import ExampleError, Figure
 from model_fns.detection import fields
 from model_fns.detection.analysis.analyzer import DetectionAnalyzer
 from model_fns.detection.metrics.coco import CocoEvaluator
+from tests.model_fns.detection.analysis import slow_analysis
 from tests.model_fns.detection.analysis.analyzed import arrays
+from tests.model_fns.detection.analysis.test_error_types import random_scene
 
 NAMES = {1: 'cat', 2: 'dog', 3: 'eel'}
 
@@ -89,6 +93,41 @@ def test_images_without_names_are_different_images():
 def test_no_images_have_no_report():
     made = DetectionAnalyzer(CocoEvaluator(NAMES), lambda metrics: 0.5, lambda labels: labels)
     assert made.finish({}) == []
+
+
+def test_random_scenes_as_the_slow_version():
+    rng, least_score = np.random.RandomState(0), 0.6
+    images = [random_scene(rng, len(NAMES)) for _ in range(25)]
+    made, _, parts = analyze([arrays(*image) for image in images], least_score=least_score)
+    table = parts['classes']
+    rates = [slow_analysis.rates(images, class_id, least_score) for class_id in NAMES]
+    for index, name in enumerate(('precision', 'recall', 'F1')):
+        expected = [each[index] for each in rates]
+        assert column(table, name) == [pytest.approx(each, nan_ok=True) for each in expected]
+    gains = slow_analysis.gains(images, len(NAMES))
+    kinds = column(parts['error_types'], 'error')
+    assert dict(zip(kinds, column(parts['error_types'], 'gain in AP50'))) == pytest.approx(
+        {name: 100 * gain for name, gain in gains.items()}
+    )
+    numbers = dict.fromkeys(kinds, 0)
+    for number, (objects, found) in enumerate(images):
+        shown = [each for each in found if each[2] >= least_score]
+        false, missed = slow_analysis.errors(objects, shown)
+        said = [error.kind for error in made.late_errors(number)]
+        expected = [kind for kind, _ in false.values()] + ['missed'] * len(missed)
+        assert sorted(said) == sorted(expected)
+        for kind in expected:
+            numbers[kind] += 1
+    assert dict(zip(kinds, column(parts['error_types'], 'number'))) == numbers
+    confusion = slow_analysis.confusion(images, len(NAMES), least_score)
+    names = [*NAMES.values(), 'background']
+    listed = {(row[0], row[1]): row[2] for row in parts['confusions'].rows}
+    expected = {
+        (names[row], names[other]): confusion[row][other]
+        for row, other in itertools.permutations(range(4), 2)
+        if confusion[row][other]
+    }
+    assert listed == expected
 
 
 def test_the_figures_can_be_drawn():

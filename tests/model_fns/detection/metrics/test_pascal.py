@@ -16,8 +16,8 @@ MEAN = 'PascalBoxes_Precision/mAP@0.5IOU'
 BY_CLASS = 'PascalBoxes_PerformanceByCategory/AP@0.5IOU/'
 
 
-def evaluate(images, prefix=pascal.PREFIX, **options):
-    evaluator = PascalEvaluator(NAMES, prefix, **options)
+def evaluate(images, prefix=pascal.PREFIX, names=NAMES, **options):
+    evaluator = PascalEvaluator(names, prefix, **options)
     for index, (truth, found) in enumerate(images):
         evaluator.add_image(str(index), truth, found)
     metrics = evaluator.evaluate()
@@ -65,6 +65,13 @@ def test_as_one_by_one(seed, coarse):
     areas = {name: area for name, area in areas.items() if area is not None}
     assert metrics.pop(MEAN) == pytest.approx(np.mean(list(areas.values())))
     assert metrics == pytest.approx({BY_CLASS + name: area for name, area in areas.items()})
+
+
+def test_class_ids_come_in_any_order():
+    images = [random_image(np.random.RandomState(0), len(NAMES)) for _ in range(5)]
+    metrics = evaluate(images)
+    assert len(set(metrics.values())) == 1 + len(NAMES)
+    assert evaluate(images, names=dict(reversed(NAMES.items()))) == metrics
 
 
 def test_by_hand():

@@ -14,6 +14,9 @@ BACKBONE = 'backbone { name: "mobilenet_v2" } '
 
 REFUSED = {
     'backbone { name: "mobilenet_v22" }': "backbone.name: .*'mobilenet_v22'.*did you mean",
+    'backbone { name: "mobilenet_v2" output_stride: 6 }': (
+        'backbone.output_stride: got 6; expected 1, 2, 4, 8, 16'
+    ),
     'dense_prediction_cell {}': 'dense_prediction_cell: got neither',
     'logits_kernel_size: 3': 'logits_kernel_size: got 3.*batch_norm: false',
     'decoder { output_strides: [4, 8] }': r'decoder.output_strides: .* 4, 8 .* of 16',
@@ -91,6 +94,12 @@ def test_rates_at_another_output_stride():
         network_checks.scale_rates((6, 12), 16, 8, (7,), where)
     with pytest.raises(errors.ConfigError, match='export.atrous_rates: .* 5 .*no whole numbers'):
         network_checks.scale_rates((5,), 16, 32, (), where)
+
+
+def test_an_output_stride_of_exports_that_no_backbone_has():
+    network = SegmentationNetwork.from_config(tiny_networks.config(BACKBONE), 21)
+    with pytest.raises(errors.ConfigError, match=r'export\.output_stride: got 12; expected 1, 2,'):
+        network.change_output_stride(12, where='model.segmentation.export')
 
 
 def test_a_decoder_refines_nothing_finer_than_itself():

@@ -27,7 +27,13 @@ def neck(fields):
     ('size', 'iterations', 'depth', 'combine'),
     [
         (0, 3, 64, 'fast_attention'),
+        (1, 4, 88, 'fast_attention'),
+        (2, 5, 112, 'fast_attention'),
+        (3, 6, 160, 'fast_attention'),
+        (4, 7, 224, 'fast_attention'),
+        (5, 7, 288, 'fast_attention'),
         (6, 8, 384, 'sum'),
+        (7, 8, 384, 'sum'),
     ],
 )
 def test_each_type_has_the_neck_that_it_was_published_with(size, iterations, depth, combine):
