@@ -101,7 +101,10 @@ def _components(output: Output) -> List[tf.Tensor]:
 def _mean(total: Output, count: int) -> Output:
     if isinstance(total, tf.IndexedSlices):
         # Rows of one index stay apart; the optimizer sums them.
-        return tf.IndexedSlices(total.values / count, total.indices, total.dense_shape)
+        shape = total.dense_shape
+        if shape is not None:  # joined as the rows are: that of the first micro-batch is all of it
+            shape = shape[: total.values.shape.rank]
+        return tf.IndexedSlices(total.values / count, total.indices, shape)
     return total / count
 
 

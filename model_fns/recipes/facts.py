@@ -202,6 +202,8 @@ def from_record(record: bytes, classes: LabelMap, rotated: bool = False) -> Opti
     except (message.DecodeError, errors.DataError):
         return None
     columns = [np.array(feature[key].float_list.value, np.float64) for key in _keys(rotated)]
+    if len({len(column) for column in columns}) > 1:
+        return None  # a malformed record, of which the reader says what is wrong
     names: List[str] = []
     for prefix in ('image/object/class', 'image/class'):
         texts = feature[f'{prefix}/text'].bytes_list.value
@@ -231,7 +233,8 @@ def _facts(
         boxes /= np.tile(size, 2)
     is_object = weights > 0 if len(weights) == len(boxes) else np.ones(len(boxes), bool)
     # Boxes without an area would pull the percentiles of sides to 0.
-    kept = is_object & (boxes[:, 2:] > boxes[:, :2]).all(axis=1)
+    sides = boxes[:, 2:] - boxes[:, :2] if turned is None else turned[:, 2:4]
+    kept = is_object & (sides > 0).all(axis=1)
     if len(names) == len(boxes):
         names = [name for name, is_kept in zip(names, kept) if is_kept]
     num_ignored = int(len(boxes) - is_object.sum())

@@ -384,9 +384,14 @@ def _matched(previous: tf.Tensor, step: Step, style: layers.LayerStyle) -> tf.Te
 def _halved(active: tf.Tensor, channels: int, style: layers.LayerStyle) -> tf.Tensor:
     # slim's factorized_reduction. Padding at the end gives odd sizes as many pixels as the first.
     shifted = tf.pad(active, [[0, 0], [0, 1], [0, 1], [0, 0]])[:, 1::2, 1::2]
+    first = channels // 2
     paths = [
-        cells.conv(values, channels // 2, 1, style, f'path{index}_conv', None)
-        for index, values in ((1, active[:, ::2, ::2]), (2, shifted))
+        cells.conv(values, count, 1, style, f'path{index}_conv', None)
+        # pnasnet_mobile halves to 27 channels: the second path has one more, as in slim.
+        for index, values, count in (
+            (1, active[:, ::2, ::2], first),
+            (2, shifted, channels - first),
+        )
     ]
     return cells.norm(layers.concat(paths, style), style, 'final_path_bn')
 

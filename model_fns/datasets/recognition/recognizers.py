@@ -8,7 +8,6 @@ import json
 import os
 import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
-from xml.etree import ElementTree
 
 import numpy as np
 import tensorflow as tf
@@ -25,6 +24,7 @@ _POLYGON_TASKS = ('detection', 'instances', 'segmentation', 'rotated')
 _COCO_KEYS = ('images', 'annotations', 'categories')
 _BINARY = '0:background,255:object'
 _MOST_MASKS = 20  # that tell what the values are
+_VOC_ROOT = re.compile(rb'<annotation[\s>]')
 _START = 4096  # bytes of a JSON file that tell what it is
 
 
@@ -80,9 +80,8 @@ def _coco(path: str) -> Optional[DataSet]:
         lengths = [len(entry['keypoints']) for entry in objects if entry.get('keypoints')]
         if lengths:
             num_keypoints, tasks = max(lengths) // 3, ('keypoints', 'detection')
-            names = next(
-                (each['keypoints'] for each in content['categories'] if each.get('keypoints')), []
-            )
+            classes = [each for each in content['categories'] if isinstance(each, dict)]
+            names = next((each['keypoints'] for each in classes if each.get('keypoints')), [])
         elif any(entry.get('segmentation') for entry in objects) and not num_keypoints:
             tasks = _POLYGON_TASKS
     if not parts:
@@ -111,7 +110,8 @@ def _coco_files(path: str) -> Iterator[Tuple[str, Dict[str, Any]]]:
         if not isinstance(content, dict):
             continue
         has_lists = all(isinstance(content.get(key), list) for key in _COCO_KEYS)
-        if has_lists and not any('segments_info' in each for each in content['annotations'][:1]):
+        first = content['annotations'][:1] if has_lists else []
+        if has_lists and not (first and isinstance(first[0], dict) and 'segments_info' in first[0]):
             yield file, content
 
 
@@ -160,10 +160,8 @@ def _voc(path: str) -> Optional[DataSet]:
 
 
 def _is_voc(path: str) -> bool:
-    try:
-        return ElementTree.fromstring(folder_files.read_bytes(path)).tag == 'annotation'
-    except ElementTree.ParseError:
-        return False
+    # Not parsed: ElementTree refuses some encodings that the reader knows, such as GB2312.
+    return _VOC_ROOT.search(folder_files.read_bytes(path)) is not None
 
 
 def _is_rotated(path: str) -> bool:
@@ -323,16 +321,23 @@ def _are_binary(folder: str) -> bool:
 
 
 def _is_mask(path: str) -> bool:
-    with folder_files.open_binary(path) as file:
-        return Image.open(file).mode in ('1', 'L', 'P', 'I;16', 'I')
+    return _mode(path) in ('1', 'L', 'P', 'I;16', 'I')
 
 
 def _has_instances(folder: str) -> bool:
     """Return whether PNGs hold instance ids, by the name of their folder or by 16 bits."""
     if 'instance' in folder.lower():
         return True
-    with folder_files.open_binary(layouts.files_ending(folder, '.png')[0]) as file:
-        return Image.open(file).mode in ('I;16', 'I')
+    return _mode(layouts.files_ending(folder, '.png')[0]) in ('I;16', 'I')
+
+
+def _mode(path: str) -> str:
+    """Return Pillow's mode of an image; empty if it is none that can be read."""
+    try:
+        with folder_files.open_binary(path) as file:
+            return Image.open(file).mode
+    except OSError:
+        return ''
 
 
 def _find_masks_beside(path: str) -> Optional[DataSet]:

@@ -15,7 +15,8 @@ def test_means_and_rows_over_micro_batches():
         index = tf1.placeholder_with_default(tf.constant(0, tf.int64), [])
         weight = tf1.get_variable('weight', initializer=3.0)
         unused = 2.0 * weight
-        rows = tf.IndexedSlices(first[:1], tf.stack([index]), tf.constant([9]))
+        shape = tf.constant([9])
+        rows = tf.IndexedSlices(first[:1], tf.stack([index]), shape)
         outputs = [tf.reduce_sum(first) * weight, tf.cast(index, tf.float32), unused, rows]
         shares = [micro_batches.Share([batch], [first])]
         means = micro_batches.repeat(3, shares, index, outputs)
@@ -24,6 +25,7 @@ def test_means_and_rows_over_micro_batches():
     # Sums of 3, 7 and 11, indices 0, 1 and 2, and a value of no micro-batch.
     assert (product, number, same) == (21.0, 1.0, 6.0)
     np.testing.assert_array_equal(slices.indices, [0, 1, 2])
+    np.testing.assert_array_equal(slices.dense_shape, [9])
     np.testing.assert_allclose(slices.values, np.array([1.0, 3.0, 5.0]) / 3)
 
 

@@ -50,9 +50,9 @@ def test_rotated_boxes_have_their_own_sides():
     example = tf.train.Example.FromString(public_layouts.record('a'))
     header = facts_lib.from_record(example.SerializeToString(), LabelMap.from_names(['cat']))
     height, width = header.size
-    values = (0.5, 0.5, 0.2, 0.3, math.pi / 2)
-    for key, value in zip(('cy', 'cx', 'h', 'w', 'ang'), values):
-        example.features.feature[f'image/object/rbbox/{key}'].float_list.value.append(value)
+    values, flat = (0.5, 0.5, 0.2, 0.3, math.pi / 2), (0.5, 0.5, 0.0, 0.3, 1.0)
+    for key, *pair in zip(('cy', 'cx', 'h', 'w', 'ang'), values, flat):
+        example.features.feature[f'image/object/rbbox/{key}'].float_list.value.extend(pair)
     record, classes = example.SerializeToString(), LabelMap.from_names(['cat'])
     image = facts_lib.from_record(record, classes, rotated=True)
     np.testing.assert_allclose(image.rotated, [values], rtol=1e-6)
@@ -61,3 +61,10 @@ def test_rotated_boxes_have_their_own_sides():
     np.testing.assert_allclose(image.boxes, around, rtol=1e-6)
     np.testing.assert_allclose(Facts([image], [], ['cat']).sides(), [0.06**0.5], rtol=1e-6)
     assert facts_lib.from_record(record, classes).rotated is None
+
+
+def test_a_malformed_record_has_no_facts():
+    example = tf.train.Example.FromString(public_layouts.record('a'))
+    example.features.feature['image/object/bbox/ymin'].float_list.value.append(0.5)
+    record = example.SerializeToString()
+    assert facts_lib.from_record(record, LabelMap.from_names(['cat'])) is None

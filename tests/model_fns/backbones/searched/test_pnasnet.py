@@ -33,6 +33,10 @@ def test_parameters_are_those_of_the_paper(name, millions):
         stride: 64 // stride for stride in maps
     }
     assert max(maps) == 32
+    if name == 'pnasnet_mobile':  # 27 channels are 13 and 14, as slim's factorized_reduction has it
+        shapes = recorded_backbones.variables_of(built.graph)
+        paths = [shapes[f'cell_stem_1/path{index}_conv/weights'][0][-1] for index in (1, 2)]
+        assert paths == [13, 14]
 
 
 def test_computes_what_its_definition_says():

@@ -1,5 +1,7 @@
 """Data sets in public layouts are recognized, and read by the readers of their formats."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -196,3 +198,21 @@ def test_a_made_split_is_reproducible_and_its_lists_are_exact(tmp_path):
         assert 'whole groups of 8' in sources.notes[0]
     assert sizes[0] == sizes[1]
     assert sizes[0][0] == [18, 6]  # a scene of three of each class
+
+
+def test_files_that_cannot_be_read_do_not_end_the_search(tmp_path):
+    public.write_roboflow_voc(tmp_path / 'voc')
+    for path in (tmp_path / 'voc').rglob('*.xml'):
+        path.write_bytes(b'<?xml version="1.0" encoding="gb2312"?>\n' + path.read_bytes())
+    assert read(tmp_path / 'voc', tmp_path / 'run')[0].description == 'Pascal VOC boxes'
+    public.write_coco(tmp_path / 'coco')
+    for path in (tmp_path / 'coco').rglob('*.json'):
+        content = json.loads(path.read_text())
+        content['annotations'].insert(0, 5)
+        path.write_text(json.dumps(content))
+    assert recognizers.recognize(str(tmp_path / 'coco')).description.startswith('COCO')
+    public.write_class_folders(tmp_path / 'folders')
+    for path in (tmp_path / 'folders').rglob('*.png'):
+        path.write_bytes(b'no image')
+    found = recognizers.recognize(str(tmp_path / 'folders'))
+    assert found.description.startswith('a folder for each')
