@@ -73,8 +73,10 @@ def _split_levels(boxes: np.ndarray, counts: Sequence[int], grids: Sequence[_Siz
     """Measure the anchors of each map.
 
     Anchors may be clipped to the image, which moves the lower sides of the first boxes to its
-    border, and leaves the upper ones. So cells are measured by the upper sides of the smallest
-    anchor, and the others by the distance of their upper sides from the center of the first cell.
+    border, and leaves the upper ones. So the first cell is measured by the upper side of the
+    smallest anchor, and the other anchors by the distance of their upper sides from its center.
+    A grid also covers the padding of an image, where the last boxes end at the border with both
+    sides. Clipping only shortens distances, so the stride is the larger one of both ends.
     """
     levels, start = [], 0
     for count, (rows, columns) in zip(counts, grids):
@@ -83,14 +85,20 @@ def _split_levels(boxes: np.ndarray, counts: Sequence[int], grids: Sequence[_Siz
         low, high = cells[..., :2] - cells[..., 2:] / 2, cells[..., :2] + cells[..., 2:] / 2
         largest = cells[..., 2:].max(axis=(0, 1))  # [count, 2]
         smallest = int(np.argmin(largest.prod(axis=1)))
-        low, first = low[:, :, smallest], high[0, 0, smallest] - largest[smallest] / 2
+        corner = high[0, 0]
+        low, high = low[:, :, smallest], high[:, :, smallest]
+        first = corner[smallest] - largest[smallest] / 2
         stride = np.array(
             [
-                low[-1, 0, 0] - low[-2, 0, 0] if rows > 1 else 1.0,
-                low[0, -1, 1] - low[0, -2, 1] if columns > 1 else 1.0,
+                max(low[-1, 0, 0] - low[-2, 0, 0], high[1, 0, 0] - high[0, 0, 0])
+                if rows > 1
+                else 1.0,
+                max(low[0, -1, 1] - low[0, -2, 1], high[0, 1, 1] - high[0, 0, 1])
+                if columns > 1
+                else 1.0,
             ]
         )
-        levels.append(Level((rows, columns), 2 * (high[0, 0] - first), first, stride))
+        levels.append(Level((rows, columns), 2 * (corner - first), first, stride))
         start = end
     return levels
 

@@ -157,3 +157,25 @@ def test_clipped_anchors_of_no_generator_are_refused():
     boxes = clipped_anchors()
     boxes[5, 0] += 1
     assert fit_clipped(boxes) is None
+
+
+@pytest.mark.parametrize(
+    'size, multiple', [((160, 224), 128), ((580, 812), 32)], ids=['160x224', '580x812']
+)
+def test_clipped_anchors_in_the_padding_are_fitted(size, multiple):
+    text = (
+        'multiscale_anchor_generator { min_level: 2 max_level: 6 anchor_scale: 8.0 '
+        'aspect_ratios: [0.5, 1.0, 2.0] scales_per_octave: 1 normalize_coordinates: false }'
+    )
+    config = text_format.Parse(text, anchors_pb2.AnchorGenerator())
+    # Grids cover the padding, to which anchors are not clipped: their last ones end at the border.
+    padded = [-(-side // multiple) * multiple for side in size]
+    grids = [tuple(-(-side // 2**level) for side in padded) for level in range(2, 7)]
+    generator = anchors.build_anchor_generator(Section(config, 'a'))
+    boxes = np.clip(generator.generate(grids, size), 0, [*size, *size])
+    fitted = anchor_fitting.fit(centers(boxes), [3] * 5, grids, size, in_pixels=True)
+    assert fitted is not None
+    expected = recovered.plain(recovered.with_defaults(config))
+    assert recovered.flat(recovered.plain(recovered.with_defaults(fitted))) == recovered.flat(
+        expected
+    )
