@@ -74,7 +74,7 @@ class Place(NamedTuple):
     def is_name(self) -> bool:
         """Whether the token stands where the name of a field is expected."""
         frame = self.frames[-1]
-        return not (self.is_value or frame.in_list or self.previous in frame.names)
+        return not (self.is_value or frame.in_list or self.previous in frame.names[-1:])
 
 
 def walk(tokens: Sequence[Token], root: descriptor_lib.Descriptor) -> Iterator[Place]:
@@ -86,14 +86,13 @@ def walk(tokens: Sequence[Token], root: descriptor_lib.Descriptor) -> Iterator[P
     """
     frames = [Frame(root)]
     previous = None
-    for index, token in enumerate(tokens):
+    for token in tokens:
         place = Place(token, previous, frames)
         yield place
         frame = frames[-1]
-        if token.kind == WORD and not place.is_value:
-            following = tokens[index + 1]
-            if following.kind == SYMBOL and (following.text == ':' or following.text in OPENERS):
-                frame.names.append(token)
+        # Also a name without its colon or brace, so that the error can say what is missing.
+        if token.kind == WORD and place.is_name:
+            frame.names.append(token)
         elif token.kind == SYMBOL and token.text in '[]':
             frame.in_list = token.text == '['
         elif token.kind == SYMBOL and token.text in OPENERS:

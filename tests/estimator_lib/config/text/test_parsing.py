@@ -235,6 +235,22 @@ def test_what_was_expected_is_said(field, expected):
     assert expected in message_of(f'train_config {{\n  {field}\n}}\n')
 
 
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [
+        ('train_config { num_steps 5 }', "expected ':' after 'num_steps', got '5'."),
+        ('train_config { num_steps }', "expected ':' after 'num_steps', got '}'."),
+        ('train_config { num_steps', "expected ':' after"),
+        ('model ssd { }', "expected '{': 'model' is a message"),
+        ('train_config "x"', "expected '{':"),
+        ('train_config { num_steps = 5 }', "expected ':' after 'num_steps'"),
+    ],
+)
+def test_a_field_without_its_colon_or_brace_is_explained(text, expected):
+    explanation = message_of(text).splitlines()[0].partition(': ')[2]
+    assert explanation.removeprefix('in train_config: ').startswith(expected)
+
+
 def test_json_is_recognised():
     assert 'This looks like JSON' in message_of('{"model": {}}')
 
