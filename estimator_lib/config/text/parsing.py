@@ -177,23 +177,33 @@ def _describe(
             text = _expected_value(place, field)
     elif token.text in CLOSERS and frame.opener is None:
         text = f"this '{token.text}' closes nothing."
+    elif _is_valid(place):
+        # The parser stops behind a string that it cannot decode.
+        return f'{error}.'
     elif frame.opener and (token.kind == END or token.text in CLOSERS):
         text = f"expected '{OPENERS[frame.opener.text]}', got {shown}."
     else:
         text = f'expected the name of a field, got {shown}.'
-    return text + _cause(source, token)
+    return text + _cause(source, place)
+
+
+def _is_valid(place: Place) -> bool:
+    """Return whether a token in the place of a name is a known field or closes its message."""
+    token, frame = place.token, place.frames[-1]
+    closes = frame.opener is not None and token.text == OPENERS[frame.opener.text]
+    return closes or (token.kind == WORD and frame.has(token.text))
 
 
 def _expected_value(place: Place, field: descriptor_lib.FieldDescriptor) -> str:
     """Describe what was expected behind the name of a field."""
     token, shown = place.token, values.shown(place.token)
+    if token.text == '[' and not schema.is_repeated(field):
+        return f'{field.name!r} takes one value, not a list.'
     if schema.is_message(field):
         kind = schema.short_name(field.message_type)
         return f"expected '{{': {field.name!r} is a message ({kind}), got {shown}."
     if not place.is_value:
         return f"expected ':' after {field.name!r}, got {shown}."
-    if token.text == '[' and not schema.is_repeated(field):
-        return f'{field.name!r} takes one value, not a list.'
     hint = values.value_hint(field, token)
     return f'{field.name!r} expects {values.expectation(field)}, got {shown}{hint}'
 
@@ -211,8 +221,9 @@ _HTML_TEXT = (
 )
 
 
-def _cause(source: Source, token: Token) -> str:
+def _cause(source: Source, place: Place) -> str:
     """Explain the token at the error if it is a common mistake; else return an empty string."""
+    token = place.token
     rest = source.text[token.offset : token.offset + 2]
     if token.kind != STRING and any(quote in token.text for quote in _SMART_QUOTES):
         return (
@@ -229,7 +240,7 @@ def _cause(source: Source, token: Token) -> str:
         return ' Comments begin with "#".'
     if token.offset == 0 and rest[:1] in ('{', '['):
         return ' This looks like JSON; a config is protobuf text: `name: value`, `name { ... }`.'
-    if rest[:1] == '[':
+    if rest[:1] == '[' and place.is_name:
         return ' Extensions, [package.name], are not known here.'
     if token.text and not token.text.isascii():
         character = next(each for each in token.text if ord(each) > 127)

@@ -251,6 +251,32 @@ def test_a_field_without_its_colon_or_brace_is_explained(text, expected):
     assert explanation.removeprefix('in train_config: ').startswith(expected)
 
 
+@pytest.mark.parametrize(
+    'text',
+    [
+        'train_config { fine_tune_checkpoint: "\\377" }',
+        'train_config < fine_tune_checkpoint: "\\377" >',
+        'train_config { fine_tune_checkpoint: "\\377" num_steps: 3 }',
+    ],
+)
+def test_a_string_that_is_not_utf8_keeps_the_reason_of_the_parser(text):
+    explanation = message_of(text).splitlines()[0]
+    assert "'utf-8' codec can't decode byte 0xff" in explanation and 'expected' not in explanation
+
+
+@pytest.mark.parametrize(
+    ('text', 'name'),
+    [
+        ('train_config: [ { } ]', 'train_config'),
+        ('train_config [ { } ]', 'train_config'),
+        ('train_config { num_steps: [1] }', 'num_steps'),
+    ],
+)
+def test_a_list_for_one_value_is_named(text, name):
+    explanation = message_of(text).splitlines()[0]
+    assert explanation.endswith(f': {name!r} takes one value, not a list.')
+
+
 def test_json_is_recognised():
     assert 'This looks like JSON' in message_of('{"model": {}}')
 
