@@ -120,15 +120,27 @@ def test_what_the_second_stage_needs_is_not_asked_for_with_one():
     ]
 
 
-def test_mined_proposals_need_not_fill_a_batch():
+@pytest.mark.parametrize(
+    ('miner', 'ignored'),
+    [
+        ('min_negatives_per_image: 3', ['min_negatives_per_image']),
+        ('max_negatives_per_positive: 1', ['max_negatives_per_positive']),
+        ('max_negatives_per_positive: 0 min_negatives_per_image: 0', []),  # Their defaults.
+    ],
+)
+def test_mined_proposals_need_not_fill_a_batch(miner, ignored):
     text = tiny_two_stage.MODEL.format(stages=2)
     settings = [
         'model.faster_rcnn.second_stage_batch_size=64',
-        'model.faster_rcnn.hard_example_miner={ min_negatives_per_image: 3 }',
+        f'model.faster_rcnn.hard_example_miner={{ {miner} }}',
     ]
     config = config_lib.parse_pipeline_config(text, 'text', settings=settings)
-    (warning,) = model_fns.validate(config, mode=None)
-    assert warning.startswith(named('hard_example_miner.min_negatives_per_image has no effect'))
+    assert model_fns.validate(config, mode=None) == [
+        named(
+            f'hard_example_miner.{field} has no effect: proposals are mined by their losses alone.'
+        )
+        for field in ignored
+    ]
 
 
 def test_attention_needs_its_features():
