@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from protos import rules_pb2 as protos_dot_rules__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/post_processing.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xcf\x06\n\x16\x42\x61tchNonMaxSuppression\x12%\n\x0fscore_threshold\x18\x01 \x01(\x02:\x01\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12*\n\riou_threshold\x18\x02 \x01(\x02:\x03\x30.6B\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00\x80?\x12K\n\x18max_detections_per_class\x18\x03 \x01(\x05:\x03\x31\x30\x30\x42$\x92\xf6\x18 \r\x00\x00\x80?\x15\x00$tI*\x14max_total_detections\x12\x31\n\x14max_total_detections\x18\x05 \x01(\x05:\x03\x31\x30\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00$tI\x12@\n\x11use_static_shapes\x18\x06 \x01(\x08:\x05\x66\x61lseB\x1e\x92\xf6\x18\x1a\x42\x18shapes are always static\x12%\n\x16use_class_agnostic_nms\x18\x07 \x01(\x08:\x05\x66\x61lse\x12}\n\x19max_classes_per_detection\x18\x08 \x01(\x05:\x01\x31\x42W\x92\xf6\x18S\r\x00\x00\x80?\x15\x00$tIr7use_class_agnostic_nms or max_classes_per_detection < 2z\x0esoft_nms_sigma\x12W\n\x0esoft_nms_sigma\x18\t \x01(\x02:\x01\x30\x42<\x92\xf6\x18\x38\r\x00\x00\x00\x00z\x11use_static_shapesz\x0cuse_hard_nmsz\x10use_combined_nms\x12*\n\x13use_partitioned_nms\x18\n \x01(\x08:\x05\x66\x61lseB\x06\x92\xf6\x18\x02`\x07\x12V\n\x10use_combined_nms\x18\x0b \x01(\x08:\x05\x66\x61lseB5\x92\xf6\x18\x31z\x16use_class_agnostic_nmsz\x17\x63hange_coordinate_frame\x12%\n\x17\x63hange_coordinate_frame\x18\x0c \x01(\x08:\x04true\x12Z\n\x0cuse_hard_nms\x18\r \x01(\x08:\x05\x66\x61lseB=\x92\xf6\x18\x39\x42\x37suppression is hard unless soft_nms_sigma makes it soft\x12\x1a\n\x0buse_cpu_nms\x18\x0e \x01(\x08:\x05\x66\x61lse\"\xb6\x04\n\x0ePostProcessing\x12R\n\x19\x62\x61tch_non_max_suppression\x18\x01 \x01(\x0b\x32/.vision_model_fns.protos.BatchNonMaxSuppression\x12Y\n\x0fscore_converter\x18\x02 \x01(\x0e\x32\x36.vision_model_fns.protos.PostProcessing.ScoreConverter:\x08IDENTITY\x12!\n\x0blogit_scale\x18\x03 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x46\n\x12\x63\x61libration_config\x18\x04 \x01(\x0b\x32*.vision_model_fns.protos.CalibrationConfig\"8\n\x0eScoreConverter\x12\x0c\n\x08IDENTITY\x10\x00\x12\x0b\n\x07SIGMOID\x10\x01\x12\x0b\n\x07SOFTMAX\x10\x02:\xcf\x01\x92\xf6\x18\xca\x01\n\x1dnot score_converter: IDENTITY\n-batch_non_max_suppression.score_threshold > 1\x12)batch_non_max_suppression.score_threshold\"O{batch_non_max_suppression.score_threshold}; expected at least 0 and at most 1.\"\xea\x03\n\x11\x43\x61librationConfig\x12P\n\x16\x66unction_approximation\x18\x01 \x01(\x0b\x32..vision_model_fns.protos.FunctionApproximationH\x00\x12\x62\n class_id_function_approximations\x18\x02 \x01(\x0b\x32\x36.vision_model_fns.protos.ClassIdFunctionApproximationsH\x00\x12J\n\x13sigmoid_calibration\x18\x03 \x01(\x0b\x32+.vision_model_fns.protos.SigmoidCalibrationH\x00\x12\\\n\x1d\x63lass_id_sigmoid_calibrations\x18\x04 \x01(\x0b\x32\x33.vision_model_fns.protos.ClassIdSigmoidCalibrationsH\x00\x12\x61\n\x1ftemperature_scaling_calibration\x18\x05 \x01(\x0b\x32\x36.vision_model_fns.protos.TemperatureScalingCalibrationH\x00\x42\x12\n\ncalibrator\x12\x04\x90\xf6\x18\x01\"T\n\x15\x46unctionApproximation\x12;\n\tx_y_pairs\x18\x01 \x01(\x0b\x32 .vision_model_fns.protos.XYPairsB\x06\x92\xf6\x18\x02\x30\x01\"\xf1\x01\n\x1d\x43lassIdFunctionApproximations\x12t\n\x15\x63lass_id_xy_pairs_map\x18\x01 \x03(\x0b\x32M.vision_model_fns.protos.ClassIdFunctionApproximations.ClassIdXyPairsMapEntryB\x06\x92\xf6\x18\x02\x30\x01\x1aZ\n\x16\x43lassIdXyPairsMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12/\n\x05value\x18\x02 \x01(\x0b\x32 .vision_model_fns.protos.XYPairs:\x02\x38\x01\"\\\n\x12SigmoidCalibration\x12\x46\n\x12sigmoid_parameters\x18\x01 \x01(\x0b\x32*.vision_model_fns.protos.SigmoidParameters\"\x94\x02\n\x1a\x43lassIdSigmoidCalibrations\x12\x85\x01\n\x1f\x63lass_id_sigmoid_parameters_map\x18\x01 \x03(\x0b\x32T.vision_model_fns.protos.ClassIdSigmoidCalibrations.ClassIdSigmoidParametersMapEntryB\x06\x92\xf6\x18\x02\x30\x01\x1an\n ClassIdSigmoidParametersMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\x39\n\x05value\x18\x02 \x01(\x0b\x32*.vision_model_fns.protos.SigmoidParameters:\x02\x38\x01\"<\n\x1dTemperatureScalingCalibration\x12\x1b\n\x06scaler\x18\x01 \x01(\x02\x42\x0b\x92\xf6\x18\x07\x1d\x00\x00\x00\x00\x30\x01\"\xeb\x01\n\x07XYPairs\x12\x41\n\x08x_y_pair\x18\x01 \x03(\x0b\x32\'.vision_model_fns.protos.XYPairs.XYPairB\x06\x92\xf6\x18\x02\x30\x01\x12}\n\x12training_data_type\x18\x02 \x01(\x0e\x32).vision_model_fns.protos.TrainingDataTypeB6\x92\xf6\x18\x32\x42\x30what it was fitted on does not change a function\x1a\x1e\n\x06XYPair\x12\t\n\x01x\x18\x01 \x01(\x02\x12\t\n\x01y\x18\x02 \x01(\x02\"0\n\x11SigmoidParameters\x12\r\n\x01\x61\x18\x01 \x01(\x02:\x02-1\x12\x0c\n\x01\x62\x18\x02 \x01(\x02:\x01\x30*N\n\x10TrainingDataType\x12\x15\n\x11\x44\x41TA_TYPE_UNKNOWN\x10\x00\x12\x0f\n\x0b\x41LL_CLASSES\x10\x01\x12\x12\n\x0e\x43LASS_SPECIFIC\x10\x02')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cprotos/post_processing.proto\x12\x17vision_model_fns.protos\x1a\x12protos/rules.proto\"\xcf\x06\n\x16\x42\x61tchNonMaxSuppression\x12%\n\x0fscore_threshold\x18\x01 \x01(\x02:\x01\x30\x42\t\x92\xf6\x18\x05\r\x00\x00\x00\x00\x12*\n\riou_threshold\x18\x02 \x01(\x02:\x03\x30.6B\x0e\x92\xf6\x18\n\r\x00\x00\x00\x00\x15\x00\x00\x80?\x12K\n\x18max_detections_per_class\x18\x03 \x01(\x05:\x03\x31\x30\x30\x42$\x92\xf6\x18 \r\x00\x00\x80?\x15\x00$tI*\x14max_total_detections\x12\x31\n\x14max_total_detections\x18\x05 \x01(\x05:\x03\x31\x30\x30\x42\x0e\x92\xf6\x18\n\r\x00\x00\x80?\x15\x00$tI\x12@\n\x11use_static_shapes\x18\x06 \x01(\x08:\x05\x66\x61lseB\x1e\x92\xf6\x18\x1a\x42\x18shapes are always static\x12%\n\x16use_class_agnostic_nms\x18\x07 \x01(\x08:\x05\x66\x61lse\x12}\n\x19max_classes_per_detection\x18\x08 \x01(\x05:\x01\x31\x42W\x92\xf6\x18S\r\x00\x00\x80?\x15\x00$tIr7use_class_agnostic_nms or max_classes_per_detection < 2z\x0esoft_nms_sigma\x12W\n\x0esoft_nms_sigma\x18\t \x01(\x02:\x01\x30\x42<\x92\xf6\x18\x38\r\x00\x00\x00\x00z\x11use_static_shapesz\x0cuse_hard_nmsz\x10use_combined_nms\x12*\n\x13use_partitioned_nms\x18\n \x01(\x08:\x05\x66\x61lseB\x06\x92\xf6\x18\x02`\x07\x12V\n\x10use_combined_nms\x18\x0b \x01(\x08:\x05\x66\x61lseB5\x92\xf6\x18\x31z\x16use_class_agnostic_nmsz\x17\x63hange_coordinate_frame\x12%\n\x17\x63hange_coordinate_frame\x18\x0c \x01(\x08:\x04true\x12Z\n\x0cuse_hard_nms\x18\r \x01(\x08:\x05\x66\x61lseB=\x92\xf6\x18\x39\x42\x37suppression is hard unless soft_nms_sigma makes it soft\x12\x1a\n\x0buse_cpu_nms\x18\x0e \x01(\x08:\x05\x66\x61lse\"\xe4\x02\n\x0ePostProcessing\x12R\n\x19\x62\x61tch_non_max_suppression\x18\x01 \x01(\x0b\x32/.vision_model_fns.protos.BatchNonMaxSuppression\x12Y\n\x0fscore_converter\x18\x02 \x01(\x0e\x32\x36.vision_model_fns.protos.PostProcessing.ScoreConverter:\x08IDENTITY\x12!\n\x0blogit_scale\x18\x03 \x01(\x02:\x01\x31\x42\t\x92\xf6\x18\x05\x1d\x00\x00\x00\x00\x12\x46\n\x12\x63\x61libration_config\x18\x04 \x01(\x0b\x32*.vision_model_fns.protos.CalibrationConfig\"8\n\x0eScoreConverter\x12\x0c\n\x08IDENTITY\x10\x00\x12\x0b\n\x07SIGMOID\x10\x01\x12\x0b\n\x07SOFTMAX\x10\x02\"\xea\x03\n\x11\x43\x61librationConfig\x12P\n\x16\x66unction_approximation\x18\x01 \x01(\x0b\x32..vision_model_fns.protos.FunctionApproximationH\x00\x12\x62\n class_id_function_approximations\x18\x02 \x01(\x0b\x32\x36.vision_model_fns.protos.ClassIdFunctionApproximationsH\x00\x12J\n\x13sigmoid_calibration\x18\x03 \x01(\x0b\x32+.vision_model_fns.protos.SigmoidCalibrationH\x00\x12\\\n\x1d\x63lass_id_sigmoid_calibrations\x18\x04 \x01(\x0b\x32\x33.vision_model_fns.protos.ClassIdSigmoidCalibrationsH\x00\x12\x61\n\x1ftemperature_scaling_calibration\x18\x05 \x01(\x0b\x32\x36.vision_model_fns.protos.TemperatureScalingCalibrationH\x00\x42\x12\n\ncalibrator\x12\x04\x90\xf6\x18\x01\"T\n\x15\x46unctionApproximation\x12;\n\tx_y_pairs\x18\x01 \x01(\x0b\x32 .vision_model_fns.protos.XYPairsB\x06\x92\xf6\x18\x02\x30\x01\"\xf1\x01\n\x1d\x43lassIdFunctionApproximations\x12t\n\x15\x63lass_id_xy_pairs_map\x18\x01 \x03(\x0b\x32M.vision_model_fns.protos.ClassIdFunctionApproximations.ClassIdXyPairsMapEntryB\x06\x92\xf6\x18\x02\x30\x01\x1aZ\n\x16\x43lassIdXyPairsMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12/\n\x05value\x18\x02 \x01(\x0b\x32 .vision_model_fns.protos.XYPairs:\x02\x38\x01\"\\\n\x12SigmoidCalibration\x12\x46\n\x12sigmoid_parameters\x18\x01 \x01(\x0b\x32*.vision_model_fns.protos.SigmoidParameters\"\x94\x02\n\x1a\x43lassIdSigmoidCalibrations\x12\x85\x01\n\x1f\x63lass_id_sigmoid_parameters_map\x18\x01 \x03(\x0b\x32T.vision_model_fns.protos.ClassIdSigmoidCalibrations.ClassIdSigmoidParametersMapEntryB\x06\x92\xf6\x18\x02\x30\x01\x1an\n ClassIdSigmoidParametersMapEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\x39\n\x05value\x18\x02 \x01(\x0b\x32*.vision_model_fns.protos.SigmoidParameters:\x02\x38\x01\"<\n\x1dTemperatureScalingCalibration\x12\x1b\n\x06scaler\x18\x01 \x01(\x02\x42\x0b\x92\xf6\x18\x07\x1d\x00\x00\x00\x00\x30\x01\"\xeb\x01\n\x07XYPairs\x12\x41\n\x08x_y_pair\x18\x01 \x03(\x0b\x32\'.vision_model_fns.protos.XYPairs.XYPairB\x06\x92\xf6\x18\x02\x30\x01\x12}\n\x12training_data_type\x18\x02 \x01(\x0e\x32).vision_model_fns.protos.TrainingDataTypeB6\x92\xf6\x18\x32\x42\x30what it was fitted on does not change a function\x1a\x1e\n\x06XYPair\x12\t\n\x01x\x18\x01 \x01(\x02\x12\t\n\x01y\x18\x02 \x01(\x02\"0\n\x11SigmoidParameters\x12\r\n\x01\x61\x18\x01 \x01(\x02:\x02-1\x12\x0c\n\x01\x62\x18\x02 \x01(\x02:\x01\x30*N\n\x10TrainingDataType\x12\x15\n\x11\x44\x41TA_TYPE_UNKNOWN\x10\x00\x12\x0f\n\x0b\x41LL_CLASSES\x10\x01\x12\x12\n\x0e\x43LASS_SPECIFIC\x10\x02')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,8 +44,6 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_BATCHNONMAXSUPPRESSION'].fields_by_name['use_hard_nms']._serialized_options = b'\222\366\0309B7suppression is hard unless soft_nms_sigma makes it soft'
   _globals['_POSTPROCESSING'].fields_by_name['logit_scale']._options = None
   _globals['_POSTPROCESSING'].fields_by_name['logit_scale']._serialized_options = b'\222\366\030\005\035\000\000\000\000'
-  _globals['_POSTPROCESSING']._options = None
-  _globals['_POSTPROCESSING']._serialized_options = b'\222\366\030\312\001\n\035not score_converter: IDENTITY\n-batch_non_max_suppression.score_threshold > 1\022)batch_non_max_suppression.score_threshold\"O{batch_non_max_suppression.score_threshold}; expected at least 0 and at most 1.'
   _globals['_CALIBRATIONCONFIG'].oneofs_by_name['calibrator']._options = None
   _globals['_CALIBRATIONCONFIG'].oneofs_by_name['calibrator']._serialized_options = b'\220\366\030\001'
   _globals['_FUNCTIONAPPROXIMATION'].fields_by_name['x_y_pairs']._options = None
@@ -64,34 +62,34 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _globals['_XYPAIRS'].fields_by_name['x_y_pair']._serialized_options = b'\222\366\030\0020\001'
   _globals['_XYPAIRS'].fields_by_name['training_data_type']._options = None
   _globals['_XYPAIRS'].fields_by_name['training_data_type']._serialized_options = b'\222\366\0302B0what it was fitted on does not change a function'
-  _globals['_TRAININGDATATYPE']._serialized_start=3042
-  _globals['_TRAININGDATATYPE']._serialized_end=3120
+  _globals['_TRAININGDATATYPE']._serialized_start=2832
+  _globals['_TRAININGDATATYPE']._serialized_end=2910
   _globals['_BATCHNONMAXSUPPRESSION']._serialized_start=78
   _globals['_BATCHNONMAXSUPPRESSION']._serialized_end=925
   _globals['_POSTPROCESSING']._serialized_start=928
-  _globals['_POSTPROCESSING']._serialized_end=1494
+  _globals['_POSTPROCESSING']._serialized_end=1284
   _globals['_POSTPROCESSING_SCORECONVERTER']._serialized_start=1228
   _globals['_POSTPROCESSING_SCORECONVERTER']._serialized_end=1284
-  _globals['_CALIBRATIONCONFIG']._serialized_start=1497
-  _globals['_CALIBRATIONCONFIG']._serialized_end=1987
-  _globals['_FUNCTIONAPPROXIMATION']._serialized_start=1989
-  _globals['_FUNCTIONAPPROXIMATION']._serialized_end=2073
-  _globals['_CLASSIDFUNCTIONAPPROXIMATIONS']._serialized_start=2076
-  _globals['_CLASSIDFUNCTIONAPPROXIMATIONS']._serialized_end=2317
-  _globals['_CLASSIDFUNCTIONAPPROXIMATIONS_CLASSIDXYPAIRSMAPENTRY']._serialized_start=2227
-  _globals['_CLASSIDFUNCTIONAPPROXIMATIONS_CLASSIDXYPAIRSMAPENTRY']._serialized_end=2317
-  _globals['_SIGMOIDCALIBRATION']._serialized_start=2319
-  _globals['_SIGMOIDCALIBRATION']._serialized_end=2411
-  _globals['_CLASSIDSIGMOIDCALIBRATIONS']._serialized_start=2414
-  _globals['_CLASSIDSIGMOIDCALIBRATIONS']._serialized_end=2690
-  _globals['_CLASSIDSIGMOIDCALIBRATIONS_CLASSIDSIGMOIDPARAMETERSMAPENTRY']._serialized_start=2580
-  _globals['_CLASSIDSIGMOIDCALIBRATIONS_CLASSIDSIGMOIDPARAMETERSMAPENTRY']._serialized_end=2690
-  _globals['_TEMPERATURESCALINGCALIBRATION']._serialized_start=2692
-  _globals['_TEMPERATURESCALINGCALIBRATION']._serialized_end=2752
-  _globals['_XYPAIRS']._serialized_start=2755
-  _globals['_XYPAIRS']._serialized_end=2990
-  _globals['_XYPAIRS_XYPAIR']._serialized_start=2960
-  _globals['_XYPAIRS_XYPAIR']._serialized_end=2990
-  _globals['_SIGMOIDPARAMETERS']._serialized_start=2992
-  _globals['_SIGMOIDPARAMETERS']._serialized_end=3040
+  _globals['_CALIBRATIONCONFIG']._serialized_start=1287
+  _globals['_CALIBRATIONCONFIG']._serialized_end=1777
+  _globals['_FUNCTIONAPPROXIMATION']._serialized_start=1779
+  _globals['_FUNCTIONAPPROXIMATION']._serialized_end=1863
+  _globals['_CLASSIDFUNCTIONAPPROXIMATIONS']._serialized_start=1866
+  _globals['_CLASSIDFUNCTIONAPPROXIMATIONS']._serialized_end=2107
+  _globals['_CLASSIDFUNCTIONAPPROXIMATIONS_CLASSIDXYPAIRSMAPENTRY']._serialized_start=2017
+  _globals['_CLASSIDFUNCTIONAPPROXIMATIONS_CLASSIDXYPAIRSMAPENTRY']._serialized_end=2107
+  _globals['_SIGMOIDCALIBRATION']._serialized_start=2109
+  _globals['_SIGMOIDCALIBRATION']._serialized_end=2201
+  _globals['_CLASSIDSIGMOIDCALIBRATIONS']._serialized_start=2204
+  _globals['_CLASSIDSIGMOIDCALIBRATIONS']._serialized_end=2480
+  _globals['_CLASSIDSIGMOIDCALIBRATIONS_CLASSIDSIGMOIDPARAMETERSMAPENTRY']._serialized_start=2370
+  _globals['_CLASSIDSIGMOIDCALIBRATIONS_CLASSIDSIGMOIDPARAMETERSMAPENTRY']._serialized_end=2480
+  _globals['_TEMPERATURESCALINGCALIBRATION']._serialized_start=2482
+  _globals['_TEMPERATURESCALINGCALIBRATION']._serialized_end=2542
+  _globals['_XYPAIRS']._serialized_start=2545
+  _globals['_XYPAIRS']._serialized_end=2780
+  _globals['_XYPAIRS_XYPAIR']._serialized_start=2750
+  _globals['_XYPAIRS_XYPAIR']._serialized_end=2780
+  _globals['_SIGMOIDPARAMETERS']._serialized_start=2782
+  _globals['_SIGMOIDPARAMETERS']._serialized_end=2830
 # @@protoc_insertion_point(module_scope)

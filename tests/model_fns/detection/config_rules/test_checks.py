@@ -199,6 +199,11 @@ def test_what_fits_is_accepted(settings):
             'weighted_softmax; dynamic_matcher takes scores of the classes by a sigmoid: expected',
         ),
         # Suppression.
+        (
+            [f'{NMS}score_threshold=3'],
+            f'{NMS}score_threshold',
+            '3; expected at least 0 and at most',
+        ),
         # Missing.
     ],
 )

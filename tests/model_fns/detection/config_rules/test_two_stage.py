@@ -76,6 +76,10 @@ ANCHORS = 'first_stage_anchor_generator={ %s }'
             'maxpool_kernel_size: 8; expected at most 7, initial_crop_size.',
         ),
         (
+            'second_stage_post_processing.batch_non_max_suppression.score_threshold=2',
+            'second_stage_post_processing.batch_non_max_suppression.score_threshold: 2; expected',
+        ),
+        (
             'second_stage_classification_loss={ bootstrapped_sigmoid { alpha: 0.5 } }',
             'second_stage_classification_loss.bootstrapped_sigmoid: the published program takes s',
         ),
@@ -103,6 +107,16 @@ def test_problems_of_masks(setting, text):
     with pytest.raises(errors.ConfigError) as caught:
         model_fns.validate(config, mode=None)
     assert str(caught.value).startswith(named(f'{HEAD}.{text}'))
+
+
+def test_thresholds_of_a_stage_that_is_left_out_are_not_compared():
+    text = tiny_two_stage.MODEL.format(stages=1)
+    setting = (
+        'model.faster_rcnn.second_stage_post_processing={ score_converter: SOFTMAX '
+        'batch_non_max_suppression { score_threshold: 2 } }'
+    )
+    config = config_lib.parse_pipeline_config(text, 'text', settings=[setting])
+    assert model_fns.validate(config, mode=None) == []
 
 
 def test_what_the_second_stage_needs_is_not_asked_for_with_one():
