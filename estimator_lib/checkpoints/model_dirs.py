@@ -94,7 +94,7 @@ def require_listed(folder: str) -> None:
     """
     prefix = latest_checkpoint(folder)
     # `tf.train.latest_checkpoint` is what an Estimator asks: it returns None for a listed file that
-    # is missing, and the Estimator goes on with initializers.
+    # is missing, and the Estimator continues with initializers.
     if prefix is None or tf.train.latest_checkpoint(folder) is not None:
         return
     list_by_name(folder)

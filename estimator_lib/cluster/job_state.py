@@ -67,7 +67,7 @@ class JobState:
     def finished(self) -> Optional[int]:
         """Return the last global step of a finished job; None while it is not finished."""
         finished = read_state(self._finished)
-        # A larger `num_steps` is another goal, so the job goes on.
+        # A larger `num_steps` is another goal, so the job continues.
         if finished is None or finished.get('goal') != self._goal:
             return None
         # A user who has deleted the checkpoints wants to train from scratch.

@@ -39,7 +39,7 @@ def join(job: Job, supervisor: Supervisor) -> bool:
         return [name for name in others if supervisor.watch.state(name) != heartbeats.WAITING]
 
     def not_listed() -> List[str]:
-        # A list of an earlier start has another identity of this task, so the wait goes on.
+        # A list of an earlier start has another identity of this task, so the wait continues.
         members.update((job_state.read_state(path) or {}).get('members', {}))
         return [] if members.get(job.name) == supervisor.heart.identity else [job.chief]
 

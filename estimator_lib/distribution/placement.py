@@ -34,8 +34,8 @@ def device_fn(cluster: Cluster) -> Callable[[tf.Operation], str]:
         cluster=tf.train.ClusterSpec(addresses),
         worker_device=worker_device(cluster),
         ps_ops=list(VARIABLE_OPS),
-        # TensorFlow's default takes servers in turns whatever the sizes: one of them may get all
-        # large layers.
+        # TensorFlow's default takes one server after the other whatever the sizes: one of them may
+        # get all large layers.
         ps_strategy=_fewest_bytes(len(addresses['ps'])),
     )
 

@@ -132,7 +132,7 @@ class BestExporter(Exporter):
         """Return the best value so far; None where there is none of this metric."""
         state = self._read_state()
         same = ('metric', self._metric), ('higher_is_better', self._higher_is_better)
-        # A run that goes on with another metric begins anew: values of two metrics do not compare.
+        # With another metric a run begins again: values of two metrics do not compare.
         if any(state.get(key) != value for key, value in same):
             return None
         value = state.get('value')

@@ -108,7 +108,7 @@ def with_requests(task: Task) -> Task:
         features, labels = prepare(example, mode)
         return {**features, REQUEST: tf.io.serialize_tensor(example[IMAGE])}, labels
 
-    # A copy: the caller's task goes on without the feature.
+    # A copy: the caller's task continues without the feature.
     changed = copy.copy(task)
     changed.prepare = prepare_with_request  # type: ignore[method-assign]
     return changed

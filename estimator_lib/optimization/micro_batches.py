@@ -200,7 +200,7 @@ def _varying(ops: Set[tf.Operation], inputs: Sequence[tf.Tensor]) -> Set[tf.Oper
     """Return the ops that depend on inputs, on random numbers, or on assignments among them."""
     followers = _followers(ops)
     roots = {op for tensor in inputs for op in tensor.consumers() if op in ops}
-    # The attribute marks the stateful random ops: dropout draws anew for each micro-batch.
+    # The attribute marks the stateful random ops: dropout draws again for each micro-batch.
     roots |= {op for op in ops if _is_stateful(op) and 'seed2' in op.node_def.attr}
     varying: Set[tf.Operation] = set()
     while roots:

@@ -32,7 +32,7 @@ log = logging.getLogger('estimator_lib')
 RESULTS_FILE = 'results.csv'
 CURVES_FILE = 'results.png'
 
-# If each change were up or down by chance, so many in a row would be one case in a million.
+# If each change were up or down at random, so many in a row would be one case in a million.
 _GROWING = 20  # evaluations in a row, after which growing memory is a warning
 # A drawing takes about half a second, and an evaluation may take less.
 _DRAWING_SECONDS = 60.0

@@ -140,8 +140,8 @@ class DeploymentConfig:
         def choose(op: tf.Operation) -> str:
             if op.device or op.type not in VARIABLE_OPS:
                 return op.device
-            # In turns by the order of creation, as TF-Slim's `_PSDeviceChooser`. A checkpoint does
-            # not depend on it.
+            # One server after the other by the order of creation, as TF-Slim's `_PSDeviceChooser`.
+            # A checkpoint does not depend on it.
             task = len(placed) % self.num_ps_tasks
             placed.append(op.name)
             return f'{self.ps_device}{replicas.HOST}/task:{task}'

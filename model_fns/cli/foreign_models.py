@@ -152,7 +152,7 @@ def _probabilities(scores: tf.Tensor) -> tf.Tensor:
 
 
 def _are_probabilities(scores: tf.Tensor) -> tf.Tensor:
-    # Of the whole batch: logits of one image may all be between 0 and 1 by chance.
+    # Of the whole batch: logits of one image may all happen to be between 0 and 1.
     return tf.reduce_all((scores >= 0) & (scores <= 1))
 
 

@@ -23,7 +23,7 @@ _ORIENTATION = 0x0112  # the EXIF tag
 _AS_STORED = 1
 _TURNED_BY_A_QUARTER = (5, 6, 7, 8)
 _CONVERTED = ('WEBP', 'TIFF')
-# The highest that Pillow recommends: above, files grow and the quality hardly does.
+# The highest that Pillow advises: above, files grow and the quality hardly does.
 _JPEG_QUALITY = 95
 _START = 16  # bytes that tell the format
 # Modes that a PNG holds as they are, and those that become 8 bits of color.

@@ -44,7 +44,7 @@ class ImageFacts(NamedTuple):
     rotated: Optional[np.ndarray] = None
 
     def sides(self) -> np.ndarray:
-        """Return the roots of the areas of the objects as shares of the image: [n]."""
+        """Return the roots of the areas of the normalized objects: [n]."""
         heights_widths = self.boxes[:, 2:] - self.boxes[:, :2]
         if self.rotated is not None:
             heights_widths = self.rotated[:, 2:4]
@@ -229,7 +229,7 @@ def _facts(
     if turned is not None:
         corners = rotated_rectangles.corners(rotated_rectangles.from_record(turned, *size))
         boxes = np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
-        # Corners are in pixels there; facts have shares of the sides.
+        # Corners are in pixels there; facts are normalized.
         boxes /= np.tile(size, 2)
     is_object = weights > 0 if len(weights) == len(boxes) else np.ones(len(boxes), bool)
     # Boxes without an area would pull the percentiles of sides to 0.

@@ -62,7 +62,7 @@ def check_sizes(
     largest, worst = [0, 0], None
     for image in _images(readers, preprocessing):
         if any(side and size > side for size, side in zip(image.size, asked)):
-            # The first one is named; the walk goes on for the size that holds all of them.
+            # The first one is named; the walk continues for the size that holds all of them.
             worst = worst or image
         largest = [max(pair) for pair in zip(largest, image.size)]
     if worst is not None:

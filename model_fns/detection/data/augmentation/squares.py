@@ -91,6 +91,6 @@ def _border(most: int, size: tf.Tensor) -> tf.Tensor:
     """Compute int32 [2]: `most`, halved until it is at most half of each side."""
     halvings = [most >> power for power in range(max(most, 1).bit_length() + 1)]
     # Halvings decrease, so the index of the first one that fits is the number of misfits.
-    # At exactly half of a side the published step stops too; the loop of CornerNet goes on.
+    # At exactly half of a side the published step stops too; the loop of CornerNet continues.
     misfits = 2 * np.int32(halvings)[:, np.newaxis] > size
     return tf.gather(np.int32(halvings), tf.reduce_sum(tf.cast(misfits, tf.int32), 0))

@@ -49,7 +49,7 @@ class SsdMobileNetV1Fpn(pyramids.PyramidExtractor):
     """Feature extractor with a feature pyramid."""
 
     backbone = 'mobilenet_v1'
-    # Published names go on counting after the backbone's last layer, Conv2d_13.
+    # Published names continue the count of the backbone's last layer, Conv2d_13.
     coarse_scope, first_coarse = 'bottom_up_Conv2d_{}', 14
 
     def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:

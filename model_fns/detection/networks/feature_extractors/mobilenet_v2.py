@@ -56,7 +56,7 @@ class SsdMobileNetV2Fpn(pyramids.PyramidExtractor):
     """Feature extractor with a feature pyramid."""
 
     backbone = 'mobilenet_v2'
-    # Published names go on counting after the backbone's last layer, layer_19.
+    # Published names continue the count of the backbone's last layer, layer_19.
     coarse_scope, first_coarse = 'bottom_up_Conv2d_{}', 20
 
     def end_points(self, images: tf.Tensor, **options: Any) -> registry.EndPoints:
