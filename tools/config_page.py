@@ -14,6 +14,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from google.protobuf import descriptor_pb2
 
+from estimator_lib.config import requirements
 from protos import field_rules, rules_pb2
 
 FIRST_OF_OURS = 1000
@@ -311,8 +312,9 @@ def _describe_rule(rule: rules_pb2.Rule) -> str:
         parts.append(f'one for each of `{rule.one_for_each}`')
     if rule.requires:
         parts.append(f'no effect without `{rule.requires}`')
-    parts.extend(f'needs `{condition}`' for condition in rule.needs)
-    parts.extend(f'excludes `{condition}`' for condition in rule.excludes)
+    for verb, texts in (('needs', rule.needs), ('excludes', rule.excludes)):
+        for condition, reason in map(requirements.split_reason, texts):
+            parts.append(f'{verb} `{condition}`{reason}')
     models = ', '.join(f'`{word}`' for word in rule.only_for.split())
     others = ''
     if models:
@@ -331,7 +333,10 @@ def _describe_conflict(conflict: rules_pb2.Conflict) -> str:
     """Describe fields that do not go together, as an entry of a list."""
     fields = ', '.join(f'`{path}`' for path in conflict.of or [conflict.at])
     when = ' and '.join(f'`{condition}`' for condition in conflict.when)
-    text = conflict.problem or conflict.warning or f'no effect: {conflict.ignored}.'
+    text = conflict.problem or conflict.warning
+    if conflict.ignored:
+        text = f'{requirements.describe_no_effect(conflict.ignored)}.'
+    text = requirements.replace_names(text, '`{}`'.format)
     return f'- {fields}{" with " if when else ""}{when}: {text}'
 
 

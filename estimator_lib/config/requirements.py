@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import operator
 import re
-from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Iterator, List, NamedTuple, Optional, Tuple
 
 from google.protobuf import message as message_lib
 
@@ -83,12 +83,12 @@ def violated(rules: ConfigRules, part: Section[message_lib.Message]) -> Iterator
         if not rules.is_supported(field):
             continue
         for text in rule.needs:
-            condition, reason = _split(text)
+            condition, reason = split_reason(text)
             needed = _find_unmet(condition, message, message)
             if needed:
                 yield part.problem(field.name, f'it needs {needed}{reason}.')
         for text in rule.excludes:
-            condition, reason = _split(text)
+            condition, reason = split_reason(text)
             if not _find_unmet(condition, message, message):
                 excluded = _excluded(condition, reason, message)
                 yield part.problem(field.name, f'it excludes {excluded}.')
@@ -120,11 +120,44 @@ def conflict_warnings(rules: ConfigRules, config: PipelineConfig) -> Iterator[st
     for part in support.set_messages(rules, Section(config)):
         for conflict, owner, name in _find_conflicts(rules, part, config):
             if conflict.ignored:
-                colon = '' if conflict.ignored.startswith(('with ', 'without ')) else ':'
                 reason = _fill(conflict.ignored, part, config)
-                yield f'{owner.at(name)} has no effect{colon} {reason}.'
+                yield f'{owner.at(name)} has {describe_no_effect(reason)}.'
             elif conflict.warning:
                 yield f'{owner.at(name)}: {_fill(conflict.warning, part, config)}'
+
+
+def split_reason(text: str) -> Tuple[str, str]:
+    """Split an entry of `needs` or `excludes` into its conditions and the end of a sentence.
+
+    Args:
+        text: `depth because layers have it`.
+
+    Returns:
+        The conditions, `depth`, and their reason, `, because layers have it`; the reason is empty
+        where the text has none.
+    """
+    condition, because, reason = text.partition(_BECAUSE)
+    return condition, f',{because}{reason}' if because else ''
+
+
+def describe_no_effect(reason: str) -> str:
+    """Describe that a field has no effect: `no effect without masks`, `no effect: it is old`.
+
+    Args:
+        reason: the part `ignored` of a conflict.
+    """
+    colon = '' if reason.startswith(('with ', 'without ')) else ':'
+    return f'no effect{colon} {reason}'
+
+
+def replace_names(text: str, replacement: Callable[[str], str]) -> str:
+    """Replace the names of fields in braces in a text of a conflict.
+
+    Args:
+        text: the text: `{size}; expected 5.`
+        replacement: returns what replaces a name, without its braces.
+    """
+    return _SHOWN.sub(lambda match: replacement(match[1]), text)
 
 
 def _find_conflicts(
@@ -144,11 +177,11 @@ def _find_conflicts(
 def _fill(text: str, part: Section[Any], config: message_lib.Message) -> str:
     """Replace the names of fields in braces by their values."""
 
-    def value(match: re.Match) -> str:
-        owner, name = _find_owner(match[1], part.message, config)
+    def value(path: str) -> str:
+        owner, name = _find_owner(path, part.message, config)
         return Section(owner).shown(name)
 
-    return _SHOWN.sub(value, text)
+    return replace_names(text, value)
 
 
 def _holds(text: str, message: message_lib.Message, config: message_lib.Message) -> bool:
@@ -177,12 +210,6 @@ def _places(
         return
     for child in part.children(first) if schema.is_repeated(field) else [part.child(first)]:
         yield from _places(rules, child, rest)
-
-
-def _split(text: str) -> Tuple[str, str]:
-    """Split a rule into its conditions and the end of a sentence with its reason."""
-    condition, because, reason = text.partition(_BECAUSE)
-    return condition, f',{because}{reason}' if because else ''
 
 
 def _find_unmet(text: str, message: message_lib.Message, config: message_lib.Message) -> str:

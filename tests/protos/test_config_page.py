@@ -133,6 +133,17 @@ file {
     field { name: 'bits' number: 5 type: TYPE_UINT32 label: LABEL_OPTIONAL
             options { [vision_model_fns.protos.rule] { only_for: 'a' values: ['8', '9']
                                                        unsupported: 'few' } } }
+    field { name: 'deep' number: 6 type: TYPE_BOOL label: LABEL_OPTIONAL
+            options { [vision_model_fns.protos.rule] {
+              needs: 'size > 4 because it is wide'
+              excludes: ['bits', 'back because it is old'] } } }
+    options {
+      [vision_model_fns.protos.conflict] {
+        when: 'deep' of: ['size', 'bits'] ignored: 'without {back.kept}' }
+      [vision_model_fns.protos.conflict] { of: 'size' ignored: 'it is small' }
+      [vision_model_fns.protos.conflict] {
+        at: 'size' problem: '{size}; expected { kept } or {back.kept}.' }
+    }
     nested_type {
       name: 'NamesEntry'
       field { name: 'key' number: 1 type: TYPE_STRING label: LABEL_OPTIONAL }
@@ -167,7 +178,7 @@ A message.
 
 `old.ours`: One | two. `A`. `B`: The second.
 
-Fields: `new.size`, `new.back`, `new.lost`, `new.names`, `new.bits`.
+Fields: `new.size`, `new.back`, `new.lost`, `new.names`, `new.bits`, `new.deep`.
 
 ## Fields
 
@@ -191,6 +202,12 @@ A message.
 | `names` = 4 | map from `string` to `Old` |  | only for `a`, `b`; for others not supported: few \
 |  |
 | `bits` = 5 | `uint32` |  | any value for `a`; for others only `8` or `9` |  |
+| `deep` = 6 | `bool` |  | needs `size > 4`, because it is wide; excludes `bits`; excludes `back`, \
+because it is old |  |
+
+- `size`, `bits` with `deep`: no effect without `back.kept`.
+- `size`: no effect: it is small.
+- `size`: `size`; expected { kept } or `back.kept`.
 
 ### `Lost`, at `new.lost`
 

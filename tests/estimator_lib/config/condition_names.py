@@ -8,7 +8,7 @@ from estimator_lib.config.requirements import (
     PipelineConfig,
     _find_owner,
     _parse_all,
-    _split,
+    split_reason,
 )
 
 
@@ -18,7 +18,7 @@ def check_names(requires: str, message: message_lib.Message, config: PipelineCon
     Raises:
         ValueError: a name is unknown.
     """
-    text, _ = _split(requires)
+    text, _ = split_reason(requires)
     for condition in _parse_all(text):
         owner, name = _find_owner(condition.path, message, config)
         oneof = owner.DESCRIPTOR.oneofs_by_name.get(name)
