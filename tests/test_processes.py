@@ -66,16 +66,16 @@ def program(tmp_path):
     return path
 
 
-@pytest.mark.parametrize('kind', ['script', 'module', 'code'])
 @pytest.mark.parametrize(
-    'options',
+    ('kind', 'options'),
     [
-        {},
-        {'start_new_session': True, 'env': {'PYTHONUNBUFFERED': '1', 'A': 'b=c'}},
-        {'preexec_fn': functools.partial(os.nice, 0), 'text_of_input': 'said\n'},
-        {'env': {'PYTHONPATH': os.pathsep.join([os.sep, 'beside', os.sep])}},
+        ('script', {}),
+        ('script', {'start_new_session': True, 'env': {'PYTHONUNBUFFERED': '1', 'A': 'b=c'}}),
+        ('module', {'preexec_fn': functools.partial(os.nice, 0), 'text_of_input': 'said\n'}),
+        ('module', {'env': {'PYTHONPATH': os.pathsep.join([os.sep, 'beside', os.sep])}}),
+        ('code', {}),
     ],
-    ids=['plain', 'session', 'function', 'paths'],
+    ids=['plain', 'session', 'function', 'paths', 'code'],
 )
 def test_a_forked_process_finds_what_a_started_one_does(kind, options, program, forked_popen):
     # Variables of now: modules change them when they are imported, such as cv2.

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures('forked_processes')
 SHAPES = any_machines.SHAPES
 STEPS = 4  # of each shape; together nine passes over the records
 LAST = STEPS * len(SHAPES)
-SEEDS = (3, 4, 5)
+SEED = 3
 
 
 @pytest.fixture(scope='module')
@@ -25,14 +25,10 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def whole(data, tmp_path_factory):
-    """The batches of an uninterrupted run of each seed, and its losses."""
-    folder = tmp_path_factory.mktemp('whole')
-    found = []
-    for seed in SEEDS:
-        model_dir = folder / str(seed)
-        batches = any_machines.train(data, model_dir, SHAPES[0], LAST, seed)
-        found.append((batches, curve_cases.losses(model_dir)))
-    return found
+    """The batches of an uninterrupted run, and its losses."""
+    model_dir = tmp_path_factory.mktemp('whole') / 'run'
+    batches = any_machines.train(data, model_dir, SHAPES[0], LAST, SEED)
+    return batches, curve_cases.losses(model_dir)
 
 
 @pytest.fixture(scope='module')
@@ -40,14 +36,14 @@ def moved(data, tmp_path_factory):
     """The folder of a run on machines of each shape, and the batches of each."""
     folder = tmp_path_factory.mktemp('moved') / 'run'
     found = [
-        any_machines.train(data, folder, shape, STEPS * number, SEEDS[0])
+        any_machines.train(data, folder, shape, STEPS * number, SEED)
         for number, shape in enumerate(SHAPES, start=1)
     ]
     return folder, found
 
 
 def test_a_run_learns_the_same_on_machines_of_any_shape(whole, moved):
-    batches, expected = whole[0]
+    batches, expected = whole
     assert len(batches) == len(expected) == LAST
     for index, (shape, found) in enumerate(zip(SHAPES, moved[1])):
         assert found == batches[STEPS * index : STEPS * (index + 1)], shape.name
@@ -57,10 +53,6 @@ def test_a_run_learns_the_same_on_machines_of_any_shape(whole, moved):
     # Only bfloat16 makes a difference that is more than the order of sums.
     np.testing.assert_allclose(found[:-STEPS], expected[:-STEPS], rtol=1e-4)
     np.testing.assert_allclose(found[-STEPS:], expected[-STEPS:], rtol=1e-2)
-    # The mean loss of each shape's steps is within the spread of the seeds.
-    means = np.array([losses for _, losses in whole]).reshape([len(SEEDS), -1, STEPS]).mean(2)
-    found_means = found.reshape([-1, STEPS]).mean(1)
-    assert (np.abs(found_means - means[0]) < np.ptp(means, axis=0)).all()
 
 
 def test_one_of_the_shapes_has_another_tensorflow(moved):
@@ -76,9 +68,7 @@ def test_one_of_the_shapes_has_another_tensorflow(moved):
 
 def test_all_records_come_once_in_each_epoch(whole):
     """As the other test compares with these batches."""
-    for batches, _ in whole:
-        examples = sum(any_machines.FILES)
-        ordered = [one for batch in batches for one in batch]
-        seen = {one: ordered.count(one) for one in ordered}
-        assert len(seen) == examples
-        assert max(seen.values()) - min(seen.values()) <= 1
+    ordered = [one for batch in whole[0] for one in batch]
+    seen = {one: ordered.count(one) for one in ordered}
+    assert len(seen) == sum(any_machines.FILES)
+    assert max(seen.values()) - min(seen.values()) <= 1

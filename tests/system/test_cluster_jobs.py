@@ -29,16 +29,9 @@ SECONDS = 400.0
 
 @pytest.fixture(scope='module')
 def data(tmp_path_factory):
+    """Records and the config of a network of few layers, which is not what is tested."""
     folder = tmp_path_factory.mktemp('cluster_data')
-    tiny_data.write_all(folder)
-    return folder
-
-
-@pytest.fixture(scope='module')
-def few_layers(data, tmp_path_factory):
-    """The same data with a network of few layers, for what is not about the network."""
-    folder = tmp_path_factory.mktemp('few_layers')
-    (folder / 'pipeline.config').write_text(tiny_data.LENET_CONFIG.format(folder=data))
+    tiny_data.write_all(folder).write_text(tiny_data.LENET_CONFIG.format(folder=folder))
     return folder
 
 
@@ -85,18 +78,19 @@ class Run:
 
 def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_path):
     settings = [
-        'train_config.num_steps=60',
-        'train_config.checkpoints.save_every_n_steps=30',
+        'train_config.num_steps=600',
+        'train_config.checkpoints.save_every_n_steps=300',
         'export_config.final.enabled=true',
     ]
-    with Run(data, tmp_path, settings, restart=1, num_workers=1, num_ps=1, evaluator=True) as run:
+    roles = {'num_workers': 1, 'num_ps': 1, 'evaluator': True}
+    with Run(data, tmp_path, settings, restart=1, **roles) as run:
         run.wait_for_line('chief:0', 'step 10/')
         run.cluster.task('ps:0').send(signal.SIGKILL)
         ended = run.wait_for_all()
     assert ended == {'chief:0': 0, 'worker:0': 0, 'ps:0': 0, 'evaluator:0': 0}, run.lines
     finished = json.loads((tmp_path / 'cluster' / 'finished.json').read_text())
     metrics = json.loads((tmp_path / 'metrics.json').read_text())
-    assert metrics['global_step'] == finished['step'] >= 60
+    assert metrics['global_step'] == finished['step'] >= 600
     for kind in ('best', 'latest', 'final'):
         assert list((tmp_path / 'export' / kind).glob('*/saved_model.pb'))
     assert list((tmp_path / 'eval_0').glob('events*'))
@@ -113,14 +107,14 @@ def test_a_job_of_all_roles_survives_ends_by_itself_and_is_evaluated(data, tmp_p
     assert (start['status'], start['last_step']) == ('finished', finished['step'])
 
 
-def test_all_workers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(few_layers, tmp_path):
+def test_all_workers_end_with_143_when_one_is_told_to_and_the_chief_has_saved(data, tmp_path):
     """Each waits for the gradients of the other: one that left alone would make the other hang."""
     settings = [
         'train_config.num_steps=100000',
         'train_config.checkpoints.save_every_n_steps=99999',
         'train_config.sync_replicas=true',
     ]
-    with Run(few_layers, tmp_path, settings, num_workers=1, num_ps=1) as run:
+    with Run(data, tmp_path, settings, num_workers=1, num_ps=1) as run:
         run.wait_for_line('worker:0', 'trains, from step')
         run.wait_for_line('worker:0', ' step ', '  loss ')
         told = time.monotonic()
@@ -149,12 +143,12 @@ def children(pid):
     reason='the kernel allows no network namespaces',
 )
 def test_the_ports_of_a_launched_cluster_are_open_to_its_tasks_alone(
-    few_layers, tmp_path, started_processes
+    data, tmp_path, started_processes
 ):
     command = [
         *(sys.executable, '-m', 'estimator_lib.launch_local', '--num_workers=0', '--num_ps=1'),
         *('--', f'--model_dir={tmp_path}', '--mode=train', '--num_train_steps=4'),
-        f'--pipeline_config_path={few_layers / "pipeline.config"}',
+        f'--pipeline_config_path={data / "pipeline.config"}',
         '--set=train_config.progress.every_n_steps=1',
     ]
     lines, refused = [], []
@@ -199,10 +193,10 @@ def trained_here(data, model_dir, *flags):
     return in_this_process(f'--model_dir={model_dir}', config, *flags)
 
 
-def test_a_task_that_waits_says_for_whom_and_gives_up(few_layers, tmp_path):
+def test_a_task_that_waits_says_for_whom_and_gives_up(data, tmp_path):
     addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
     done = front_door(
-        few_layers,
+        data,
         tmp_path,
         '--set=train_config.cluster.wait_timeout_seconds=6',
         env=environment(addresses, 'worker', 0),
@@ -214,30 +208,25 @@ def test_a_task_that_waits_says_for_whom_and_gives_up(few_layers, tmp_path):
     assert 'Traceback' not in done.stderr
 
 
-@pytest.mark.parametrize(
-    'setting, last_step',
-    [('train_config.num_steps=2', 2), ('train_input_reader.num_epochs=1', 4)],
-)
-def test_an_evaluator_beside_a_finished_run_of_one_machine_ends(
-    few_layers, tmp_path, setting, last_step
-):
-    flags = [f'--set={setting}', '--set=eval_config.num_visualizations=0']
-    assert trained_here(few_layers, tmp_path, *flags, '--mode=train') == 0
+def test_an_evaluator_beside_a_finished_run_of_one_machine_ends(data, tmp_path):
+    """The run has ended with its examples, before its last step."""
+    flags = ['--set=train_input_reader.num_epochs=1', '--set=eval_config.num_visualizations=0']
+    assert trained_here(data, tmp_path, *flags, '--mode=train') == 0
     (tmp_path / 'metrics.json').unlink(missing_ok=True)
     addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
-    for what in (f'step {last_step}', f'step {last_step}, has been evaluated before'):
+    for what in ('step 4', 'step 4, has been evaluated before'):
         started = environment(addresses, 'evaluator', 0)
-        done = front_door(few_layers, tmp_path, *flags, env=started)
+        done = front_door(data, tmp_path, *flags, env=started)
         assert done.returncode == 0, done.stderr
         assert what in done.stderr
-    assert json.loads((tmp_path / 'metrics.json').read_text())['global_step'] == last_step
+    assert json.loads((tmp_path / 'metrics.json').read_text())['global_step'] == 4
 
 
-def test_a_port_that_is_taken_is_named(few_layers, tmp_path):
+def test_a_port_that_is_taken_is_named(data, tmp_path):
     addresses = local_processes.build_addresses(num_workers=1, num_ps=1)
     address = addresses['ps'][0]
     with socket.create_server((local_processes.HOST, int(address.split(':')[1]))):
-        done = front_door(few_layers, tmp_path, env=environment(addresses, 'ps', 0))
+        done = front_door(data, tmp_path, env=environment(addresses, 'ps', 0))
     assert done.returncode == 2, done.stderr
     assert f'another process listens at {address}' in done.stderr
 
@@ -246,11 +235,11 @@ def limit_files(num_bytes):
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, num_bytes))
 
 
-def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(few_layers, tmp_path):
+def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(data, tmp_path):
     quick = ('--mode=train', '--set=train_config.progress.summary_every_n_steps=0')
-    assert trained_here(few_layers, tmp_path, *quick, '--num_train_steps=5') == 0
+    assert trained_here(data, tmp_path, *quick, '--num_train_steps=5') == 0
     done = front_door(
-        few_layers,
+        data,
         tmp_path,
         *quick,
         '--num_train_steps=10',
@@ -261,5 +250,5 @@ def test_what_cannot_be_written_ends_the_run_and_the_last_checkpoint_stays(few_l
     assert f'the last good one is {tmp_path / "model.ckpt-5"}' in done.stderr
     assert 'Traceback' not in done.stderr
     assert tf.train.latest_checkpoint(str(tmp_path)) == str(tmp_path / 'model.ckpt-5')
-    assert trained_here(few_layers, tmp_path, *quick, '--num_train_steps=10') == 0
+    assert trained_here(data, tmp_path, *quick, '--num_train_steps=10') == 0
     assert not list(tmp_path.glob('*temp*'))

@@ -4,9 +4,8 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
-from tests import learning, sessions, tiny_center_net, tiny_detection
+from tests import learning, served, sessions, tiny_center_net, tiny_detection
 from tests.system.test_run_train_eval_detection import check_analysis
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
 
@@ -43,12 +42,7 @@ def test_an_export_detects_what_the_estimator_does(trained, tmp_path):
     assert front_door('--mode=export', *flags) == 0
     random = np.random.RandomState(9)
     images = np.stack([tiny_detection.scene(random)[0] for _ in range(2)])
-    expected = estimator_predictions(trained, images)
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        loaded = tf.compat.v1.saved_model.load(session, ['serve'], str(latest(tmp_path)))
-        signature = loaded.signature_def['serving_default']
-        outputs = {name: info.name for name, info in signature.outputs.items()}
-        got = session.run(outputs, {signature.inputs['inputs'].name: images})
+    got = served.answers(latest(tmp_path), images)
     assert set(got) == {
         'detection_boxes',
         'detection_boxes_strided',
@@ -58,5 +52,4 @@ def test_an_export_detects_what_the_estimator_does(trained, tmp_path):
         'num_detections',
     }
     assert got['num_detections'].min() > 0
-    for name, values in got.items():
-        np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+    served.require_close(got, estimator_predictions(trained, images))

@@ -9,6 +9,8 @@ from tests.system.test_files_for_devices import evaluated
 from tests.test_run_train_eval import front_door
 from vision_extras.benchmark import timing as timing_module
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 
 def test_a_benchmark_has_a_row_for_each_format(tmp_path, monkeypatch, capsys):
     """The formats of a classifier with its metrics; the exports of the run stay."""

@@ -13,6 +13,8 @@ from tests.test_run_train_eval import NO_PICTURES, front_door
 
 pytest.importorskip('matplotlib')
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 
 def write_run(folder, config, lively):
     """Write a run whose checkpoint was evaluated and analyzed."""

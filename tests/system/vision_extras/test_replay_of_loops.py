@@ -11,6 +11,8 @@ from model_fns import build_task
 from tests.system.test_loops import CASES, LOOPS, Runs
 from vision_extras.replay import past_run, replay, report
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 
 @pytest.mark.parametrize('name', sorted(CASES))
 def test_a_replayed_step_equals_the_run_bit_for_bit(tmp_path, name):
