@@ -11,11 +11,12 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import numpy as np
 import tensorflow as tf
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from estimator_lib import errors
 from model_fns.datasets import sources
 from model_fns.datasets.files import folder_files, image_lists
+from model_fns.datasets.formats import voc
 from model_fns.datasets.recognition import layouts, yolo_files
 from model_fns.datasets.recognition.layouts import EVALUATION, TEST, TRAIN, DataSet, Folder
 from model_fns.structures import id_images
@@ -24,7 +25,6 @@ _POLYGON_TASKS = ('detection', 'instances', 'segmentation', 'rotated')
 _COCO_KEYS = ('images', 'annotations', 'categories')
 _BINARY = '0:background,255:object'
 _MOST_MASKS = 20  # that tell what the values are
-_VOC_ROOT = re.compile(rb'<annotation[\s>]')
 _START = 4096  # bytes of a JSON file that tell what it is
 
 
@@ -160,8 +160,10 @@ def _voc(path: str) -> Optional[DataSet]:
 
 
 def _is_voc(path: str) -> bool:
-    # Not parsed: ElementTree refuses some encodings that the reader knows, such as GB2312.
-    return _VOC_ROOT.search(folder_files.read_bytes(path)) is not None
+    try:
+        return voc.parse(path).tag == 'annotation'
+    except errors.DataError:
+        return False
 
 
 def _is_rotated(path: str) -> bool:
@@ -332,11 +334,11 @@ def _has_instances(folder: str) -> bool:
 
 
 def _mode(path: str) -> str:
-    """Return Pillow's mode of an image; empty if it is none that can be read."""
+    """Return Pillow's mode of an image; empty if it is no image."""
     try:
         with folder_files.open_binary(path) as file:
             return Image.open(file).mode
-    except OSError:
+    except UnidentifiedImageError:
         return ''
 
 
