@@ -98,7 +98,12 @@ def is_needed(oneof: descriptor_lib.OneofDescriptor) -> bool:
     return oneof.GetOptions().Extensions[rules_pb2.needed]
 
 
+def read_conflicts(options: descriptor_pb2.MessageOptions) -> Tuple[rules_pb2.Conflict, ...]:
+    """Return the conflicts between fields in the options of a message."""
+    return tuple(options.Extensions[rules_pb2.conflict])
+
+
 @functools.cache
 def get_conflicts(message: descriptor_lib.Descriptor) -> Tuple[rules_pb2.Conflict, ...]:
     """Return the conflicts between fields of a message."""
-    return tuple(message.GetOptions().Extensions[rules_pb2.conflict])
+    return read_conflicts(message.GetOptions())

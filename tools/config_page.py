@@ -195,7 +195,7 @@ def _add_message(
         _read_field(field, message, comments.get((*place, _FIELDS, index), ''))
         for index, field in enumerate(message.field)
     ]
-    conflicts = tuple(message.options.Extensions[rules_pb2.conflict])
+    conflicts = field_rules.read_conflicts(message.options)
     messages[name] = Message(comments.get(place, ''), tuple(fields), conflicts)
     for index, nested in enumerate(message.nested_type):
         if nested.options.map_entry:
