@@ -62,12 +62,3 @@ def load_config(model: str, paths: Dict[str, str], num_classes: int) -> Any:
     config.eval_config.metrics_set[:] = ['coco_detection_metrics']
     config.eval_config.ClearField('num_examples')
     return config
-
-
-def train_one_step(config: Any, model_dir: str) -> None:
-    """Train for one step, which leaves a checkpoint."""
-    from estimator_lib import training
-    from model_fns import build_task
-
-    config.train_config.num_steps = 1
-    training.train_and_evaluate(build_task(config), config, model_dir, evaluate=False)

@@ -33,7 +33,7 @@ from estimator_lib.task_interfaces import agreement
 from estimator_lib.task_interfaces.deployable import Deployable
 from model_fns import build_task
 from model_fns.cli import builtin_configs
-from protos import export_pb2, pipeline_pb2
+from protos import export_pb2, model_pb2, pipeline_pb2
 from vision_extras.benchmark import timing
 
 tf1 = tf.compat.v1
@@ -79,11 +79,15 @@ class Exported(NamedTuple):
     task: Task
 
 
-def create_source(name: str, folder: str) -> Source:
-    """Return the model of a config of the package, with random weights, and without data."""
+def builtin_model(name: str) -> model_pb2.DetectionModel:
+    """Return the model of a config of the package."""
     text = builtin_configs.builtin_configs()[name].read_text(encoding='utf-8')
-    config = pipeline_pb2.TrainEvalPipelineConfig()
-    config.model.CopyFrom(text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()).model)
+    return text_format.Parse(text, pipeline_pb2.TrainEvalPipelineConfig()).model
+
+
+def create_source(model: model_pb2.DetectionModel, folder: str) -> Source:
+    """Return a model with random weights, and without data."""
+    config = pipeline_pb2.TrainEvalPipelineConfig(model=model)
     task = build_task(config)
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         tf1.set_random_seed(0)
@@ -116,7 +120,7 @@ def _enliven(graph: tf.Graph, session: tf1.Session) -> None:
 def rows(family: str, num_images: int) -> Iterator[Sequence[str]]:
     """Export a family in all formats; yield a row of the table for each."""
     with tempfile.TemporaryDirectory() as folder:
-        source = create_source(FAMILIES[family], folder)
+        source = create_source(builtin_model(FAMILIES[family]), folder)
         images = samples.evaluation_images(source.task, source.config, num_images).images
         expected = inference_graph.build(source, export_pb2.IMAGE_TENSOR, images).expected
         for name, kind in formats.WRITERS.items():

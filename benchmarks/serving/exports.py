@@ -2,11 +2,12 @@
 
     python -m benchmarks.serving.exports [--model=ssd_mobilenet_v1_coco] [--trace]
 
-The model has random weights and 3 classes; images are synthetic, 320 x 240. Each export is loaded
-in a new process by plain TensorFlow, without this project: by `tf.compat.v1.saved_model` into a
-session, and by `tf.saved_model.load`. Exports: of raw images as this project writes it (variables,
-batch norm folded into weights), with variables that are not folded, with folded constants; of
-encoded images; of examples.
+The model is that of a published detector, or of a config of the package. It has random weights;
+images are noise, 320 x 240. Each export is loaded in a new process by plain TensorFlow, without
+this project: by `tf.compat.v1.saved_model` into a session, and by `tf.saved_model.load`. Exports:
+of raw images as this project writes it (variables, batch norm folded into weights), with variables
+that are not folded, with folded constants; of encoded images; of examples. `kept` is a session in
+which oneDNN keeps its copies of weights.
 
 - Latency is the least median over some rounds of the milliseconds of one image, and the least mean
   of the processor's.
@@ -15,7 +16,9 @@ encoded images; of examples.
 - Suppression's share is the difference to a run that fetches raw outputs only, by both clocks.
 - Memory is that of the process beyond its memory after the import of TensorFlow, in MiB. Its peak
   includes the import; `peak_memory_one_image_mib` is before batches and clients.
-- Last come the ratios of latencies.
+- Last come the times of folded variables over those of constants, in one process where their
+  requests alternate: for each choice of kernels, of 1 and of 8 images. `taskset -c 0` before the
+  command gives those of one core.
 
 `--trace` prints instead the times of the kinds of ops of a request of one image, on one thread.
 """
@@ -41,77 +44,70 @@ from benchmarks import measuring
 BATCH_SIZE = 8
 CLIENTS = (1, 2, 4)
 RAW_OUTPUTS = ('raw_detection_boxes', 'raw_detection_scores')
-# What is compared: an export, and the one whose latency is 1.
-RATIOS = (
-    ('constants', 'folded'),
-    ('variables', 'folded'),
-    ('encoded', 'folded'),
-    ('example', 'folded'),
-)
+# Kernels by the variables that TensorFlow reads.
+KERNELS = {
+    'onednn': {'TF_ENABLE_ONEDNN_OPTS': '1'},
+    'onednn_kept': {'TF_ENABLE_ONEDNN_OPTS': '1', 'TF_ONEDNN_ASSUME_FROZEN_WEIGHTS': '1'},
+    'tensorflow': {'TF_ENABLE_ONEDNN_OPTS': '0'},
+}
 _WARM_UP, _TRACED = 2, 20  # requests, of those whose ops are timed
 SIGNATURE = 'serving_default'
 TAG = 'serve'
 
 
+def load_model(name: str) -> Any:
+    """Return the `DetectionModel` of a config of the package, or of a published detector."""
+    from benchmarks import scenes
+    from benchmarks.serving import devices
+    from model_fns.cli import builtin_configs
+
+    if name in builtin_configs.builtin_configs():
+        return devices.builtin_model(name)
+    nowhere = dict.fromkeys(('records', 'label_map'), '')
+    return scenes.load_config(name, nowhere, len(scenes.CLASSES)).model
+
+
 def write_exports(model: str, folder: str) -> Dict[str, str]:
     """Write exports of one network in all forms, and return their folders by name."""
-    from benchmarks import scenes
+    from benchmarks.serving import devices
     from estimator_lib.export import exporting, saved_model, serving
-    from model_fns import build_task
 
-    paths = scenes.write_records(folder, 16)
-    config = scenes.load_config(model, paths, len(scenes.CLASSES))
-    model_dir = os.path.join(folder, 'model')
-    scenes.train_one_step(config, model_dir)
-    checkpoint = os.path.join(model_dir, 'model.ckpt-1')
-    kinds = {
-        'folded': serving.IMAGE_TENSOR,
-        'encoded': serving.ENCODED_IMAGE_STRING_TENSOR,
-        'example': serving.TF_EXAMPLE,
+    source = devices.create_source(load_model(model), folder)
+    writers = {
+        'folded': saved_model.SavedModelWriter(serving.IMAGE_TENSOR),
+        'encoded': saved_model.SavedModelWriter(serving.ENCODED_IMAGE_STRING_TENSOR),
+        'example': saved_model.SavedModelWriter(serving.TF_EXAMPLE),
+        'constants': saved_model.SavedModelWriter(
+            serving.IMAGE_TENSOR, serving_weights=saved_model.CONSTANTS
+        ),
     }
-    task = build_task(config)
     exports = {
         name: exporting.export(
-            task,
-            config,
-            checkpoint,
-            os.path.join(folder, name),
-            saved_model.SavedModelWriter(kind),
+            source.task, source.config, source.checkpoint, os.path.join(folder, name), writer
         )
-        for name, kind in kinds.items()
+        for name, writer in writers.items()
     }
-    for name in ('constants', 'variables'):
-        exports[name] = os.path.join(folder, name)
-        write_plain(task, checkpoint, exports[name], is_frozen=name == 'constants')
-    return exports
+    return {**exports, 'variables': write_plain(source, os.path.join(folder, 'variables'))}
 
 
-def write_plain(task: Any, checkpoint: str, path: str, is_frozen: bool) -> None:
-    """Write an export with folded constants, or with variables that are not folded."""
+def write_plain(source: Any, path: str) -> str:
+    """Write an export with variables that are not folded; return its path."""
     import tensorflow as tf
 
     from estimator_lib.export import inference_graph, serving
-    from estimator_lib.export.writers import Source
-    from protos import export_pb2, pipeline_pb2
+    from protos import export_pb2
 
     tf1 = tf.compat.v1
-    source = Source(task, pipeline_pb2.TrainEvalPipelineConfig(), checkpoint)
-    builder = tf1.saved_model.Builder(path)
-    if is_frozen:
-        model = inference_graph.build(source, export_pb2.IMAGE_TENSOR)
-        with tf.Graph().as_default(), tf1.Session() as session:
-            tf1.import_graph_def(model.frozen.to_graph_def(), name='')
-            signatures = {SIGNATURE: model.signature()}
+    with tf.Graph().as_default():
+        receiver = serving.serving_input_receiver_fn(source.task, export_pb2.IMAGE_TENSOR)()
+        outputs = inference_graph.build_outputs(source.task, receiver.features)
+        with inference_graph.trained_session(source) as session:
+            inputs = receiver.receiver_tensors
+            signatures = {SIGNATURE: tf1.saved_model.predict_signature_def(inputs, outputs)}
+            builder = tf1.saved_model.Builder(path)
             builder.add_meta_graph_and_variables(session, [TAG], signatures)
-    else:
-        with tf.Graph().as_default():
-            receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
-            outputs = inference_graph.build_outputs(task, receiver.features)
-            with inference_graph.trained_session(source) as session:
-                inputs = receiver.receiver_tensors
-                signatures = {SIGNATURE: tf1.saved_model.predict_signature_def(inputs, outputs)}
-                builder.add_meta_graph_and_variables(session, [TAG], signatures)
     builder.save()
+    return path
 
 
 def requests(kind: str) -> Any:
@@ -136,10 +132,8 @@ def load_in_session(path: str) -> Dict[str, Callable[[Any], Any]]:
     received = signature.inputs['inputs'].name
     outputs = {name: one.name for name, one in signature.outputs.items()}
     raw = [outputs[name] for name in RAW_OUTPUTS if name in outputs]
-    return {
-        'all': session.make_callable(list(outputs.values()), [received]),
-        'raw': session.make_callable(raw, [received]),
-    }
+    fetched = {'all': list(outputs.values()), **({'raw': raw} if raw else {})}
+    return {name: session.make_callable(each, [received]) for name, each in fetched.items()}
 
 
 def load_as_function(path: str) -> Dict[str, Callable[[Any], Any]]:
@@ -327,48 +321,53 @@ def measure_here(path: str, loader: str, batch: np.ndarray, runs: int) -> Dict[s
     return results
 
 
-def measure_export(
-    path: str, loader: str, requests_path: str, runs: int, python: str = sys.executable
-) -> Dict[str, float]:
-    """Run `measure_here` in a process of its own."""
-    arguments = [f'--export={path}', f'--loader={loader}', f'--requests={requests_path}']
-    arguments = [*arguments, f'--runs={runs}']
-    return measuring.run_apart('benchmarks.serving.exports', arguments, python=python)
+def compare_here(path: str, other: str, batch: np.ndarray, runs: int) -> Dict[str, float]:
+    """Return the times of an export over those of another one; their requests alternate."""
+    calls = {name: load_in_session(each)['all'] for name, each in (('one', path), ('other', other))}
+    ratios = {}
+    for count in (1, len(batch)):
+        requests = {name: partial(call, batch[:count]) for name, call in calls.items()}
+        measuring.alternate(requests, 5)
+        one, other_one = latencies(requests, max(runs // count, 9)).values()
+        ratios[f'images_{count}'] = one.ms / other_one.ms
+        ratios[f'images_{count}_cpu'] = one.cpu_ms / other_one.cpu_ms
+    return ratios
 
 
 def measure(model: str, runs: int) -> Dict[str, float]:
-    """Measure all exports with the loader `session`, and the folded ones with all loaders."""
+    """Measure all exports in sessions, and the folded ones in other ways too."""
     results: Dict[str, float] = {}
+
+    def run(key: str, path: str, *arguments: str, kernels: str = 'onednn') -> None:
+        arguments = (f'--export={path}', f'--runs={runs}', *arguments)
+        variables = KERNELS[kernels]
+        found = measuring.run_apart('benchmarks.serving.exports', arguments, variables=variables)
+        results.update({f'{key}/{name}': value for name, value in found.items()})
+
     with tempfile.TemporaryDirectory() as folder:
-        for name, path in write_exports(model, folder).items():
-            batch = os.path.join(folder, f'{name}.npy')
-            np.save(batch, np.array(requests(name)))
+        paths = write_exports(model, folder)
+        sent = {name: f'--requests={folder}/{name}.npy' for name in paths}
+        for name, path in paths.items():
+            np.save(os.path.join(folder, f'{name}.npy'), np.array(requests(name)))
             for loader in LOADERS if name in ('folded', 'constants') else ['session']:
-                found = measure_export(path, loader, batch, runs)
-                results.update({f'{name}/{loader}/{key}': one for key, one in found.items()})
-    return {**results, **ratios(results)}
-
-
-def ratios(results: Mapping[str, float]) -> Dict[str, float]:
-    """Compute the ratios of latencies of exports, by both clocks; see `RATIOS`."""
-    return {
-        f'{one}_over_{other}/one_image_{clock}': (
-            results[f'{one}/session/one_image_{clock}']
-            / results[f'{other}/session/one_image_{clock}']
-        )
-        for one, other in RATIOS
-        for clock in ('ms', 'cpu_ms')
-    }
+                run(f'{name}/{loader}', path, sent[name], f'--loader={loader}')
+        folded, beside = paths['folded'], f'--beside={paths["constants"]}'
+        run('folded/kept', folded, sent['folded'], '--loader=session', kernels='onednn_kept')
+        for kernels in KERNELS:
+            key = f'folded_over_constants/{kernels}'
+            run(key, folded, sent['folded'], beside, kernels=kernels)
+    return results
 
 
 def main() -> None:
     """Run the benchmark from the command line."""
     parser = measuring.create_parser(__doc__, 'serving')
-    parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config of shared/')
+    parser.add_argument('--model', default='ssd_mobilenet_v1_coco', help='a config')
     parser.add_argument('--runs', type=int, default=200, help='of one image')
     parser.add_argument('--trace', action='store_true', help='print what ops take')
     parser.add_argument('--export', help='one export, in this process')
     parser.add_argument('--loader', choices=LOADERS, help='of that export')
+    parser.add_argument('--beside', help='another export, whose requests alternate with its own')
     parser.add_argument('--requests', help='a file of what is sent to it')
     arguments = parser.parse_args()
     if arguments.export:
@@ -376,6 +375,8 @@ def main() -> None:
         batch = batch.astype(object) if batch.dtype.kind == 'S' else batch
         if arguments.trace:
             found = ops_here(arguments.export, batch)
+        elif arguments.beside:
+            found = compare_here(arguments.export, arguments.beside, batch, arguments.runs)
         else:
             found = measure_here(arguments.export, arguments.loader, batch, arguments.runs)
         print(json.dumps(found))

@@ -82,18 +82,22 @@ def test_the_ops_of_a_request_are_counted_and_timed(tmp_path):
     assert [one for one, _ in found.values()] == sorted((one for one, _ in found.values()))[::-1]
 
 
-def test_exports_are_compared_with_the_folded_one():
-    found = {
-        f'{name}/session/one_image_{clock}': value
-        for name, value in {
-            'folded': 2,
-            'constants': 3,
-            'variables': 4,
-            'encoded': 5,
-            'example': 6,
-        }.items()
-        for clock in ('ms', 'cpu_ms')
-    }
-    ratios = exports.ratios(found)
-    assert ratios['constants_over_folded/one_image_ms'] == 1.5
-    assert ratios['encoded_over_folded/one_image_cpu_ms'] == 2.5
+def test_requests_to_two_exports_alternate(monkeypatch):
+    now, called = measuring.Clocks(0.0, 0.0), []
+
+    def load(path):
+        def answer(batch):
+            nonlocal now
+            called.append((path, len(batch)))
+            cpu = now.cpu + (3 if path == 'one' else 2) * len(batch)
+            now = measuring.Clocks(now.wall + len(batch), cpu)
+
+        return {'all': answer}
+
+    monkeypatch.setattr(exports, 'load_in_session', load)
+    monkeypatch.setattr(measuring, 'clocks', lambda: now)
+    found = exports.compare_here('one', 'other', np.zeros([8, 2, 2, 3], np.uint8), runs=12)
+    ratios = {'images_1': 1.0, 'images_1_cpu': 1.5, 'images_8': 1.0, 'images_8_cpu': 1.5}
+    assert found == ratios
+    assert called[:4] == [('one', 1), ('other', 1)] * 2
+    assert called[-2:] == [('one', 8), ('other', 8)]
