@@ -27,6 +27,8 @@ tf1 = tf.compat.v1
 
 # No transposed convolutions: the axis of their outputs is another one of the filter.
 _CONVOLUTIONS = ('Conv2D', 'DepthwiseConv2dNative')
+# Ops for which oneDNN keeps a copy of the second input where it may.
+_WEIGHTED = (*_CONVOLUTIONS, 'Conv3D', 'MatMul')
 # Ops of lowered loops and conditions: their outputs differ by the iteration.
 _CONTROL_FLOW = ('Enter', 'Exit', 'Switch', 'Merge', 'NextIteration', 'LoopCond')
 
@@ -338,6 +340,26 @@ def _pruned(
     needed = _needed(nodes, names)
     result.node.extend(node for node in nodes if node.name in needed)
     return result
+
+
+def has_fixed_weights(graph_def: tf1.GraphDef) -> bool:
+    """Check that the weights of all layers are the same in each run.
+
+    Where oneDNN may keep copies of weights, it would keep the activations of the first run of a
+    layer that multiplies two of them, and answer later runs with those.
+
+    Args:
+        graph_def: from `freeze` or `fold_batch_norms`.
+    """
+    weights = [node_name(node.input[1]) for node in graph_def.node if node.op in _WEIGHTED]
+    needed = _needed(graph_def.node, weights)
+    nodes = [node for node in graph_def.node if node.name in needed]
+    in_functions = {node.op for one in graph_def.library.function for node in one.node_def}
+    return (
+        {node.op for node in nodes if not node.input} <= {'Const'}
+        and 'Merge' not in {node.op for node in nodes}
+        and in_functions.isdisjoint(_WEIGHTED)
+    )
 
 
 def needed_ops(outputs: Sequence[tf.Tensor]) -> Set[str]:

@@ -108,10 +108,16 @@ class SavedModelWriter(Writer[InferenceGraph]):
             **model_facts.describe_origin(source),
             'inputs': _described(model.inputs),
             'outputs': _described(model.outputs),
-            'environment': environment.SERVER_VARIABLES,
+            'environment': self._server_variables(model),
             **_described_variables(os.path.join(folder, export_folders.VARIABLES_FILE)),
             **artifacts.describe_file(os.path.join(folder, self.file_name)),
         }
+
+    def _server_variables(self, model: InferenceGraph) -> Dict[str, str]:
+        """Return the variables with which a server is fastest and its answers are right."""
+        if self.serving_weights == VARIABLES and freezing.has_fixed_weights(model.frozen.graph_def):
+            return {**environment.SERVER_VARIABLES, environment.FROZEN_WEIGHTS: '1'}
+        return environment.SERVER_VARIABLES
 
 
 def _described_variables(path: str) -> Dict[str, Any]:

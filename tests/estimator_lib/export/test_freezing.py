@@ -252,3 +252,27 @@ def test_values_are_held_once_and_folding_leaves_them_as_they_are():
         assert not any('value' in node.attr for node in constants)
     for name, value in before.items():
         np.testing.assert_array_equal(frozen.values[name], value)
+
+
+def of_activations(rows):
+    return tf.matmul(rows, rows + 1.0)
+
+
+def of_weights(rows):
+    return tf.matmul(rows, tf.eye(3) * 2.0)
+
+
+@pytest.mark.parametrize(
+    ('product', 'expected'),
+    [(of_weights, True), (of_activations, False), (tf.function(of_activations), False)],
+)
+def test_weights_that_inputs_reach_are_not_fixed(product, expected):
+    """Of these oneDNN would keep the activation of the first run."""
+    with tf.Graph().as_default() as graph:
+        product(tf1.placeholder(tf.float32, [3, 3]))
+    assert freezing.has_fixed_weights(graph.as_graph_def()) == expected
+
+
+def test_weights_of_a_network_are_fixed():
+    with frozen_network(two_layers) as (_, frozen, _):
+        assert freezing.has_fixed_weights(frozen.graph_def)

@@ -15,7 +15,14 @@ from tensorflow_serving.apis import prediction_log_pb2
 from estimator_lib import config as config_lib
 from estimator_lib import errors, tf_estimator
 from estimator_lib.drawing import visualization
-from estimator_lib.export import exported_model, exporting, freezing, saved_model, serving
+from estimator_lib.export import (
+    artifacts,
+    exported_model,
+    exporting,
+    freezing,
+    saved_model,
+    serving,
+)
 from estimator_lib.export.inference_graph import InferenceGraph
 from estimator_lib.export.saved_model import SavedModelWriter, write_graph
 from protos import export_pb2, pipeline_pb2
@@ -151,13 +158,17 @@ for model, folder in zip(sys.argv[1::2], sys.argv[2::2]):
 
 
 def test_exports_answer_through_the_command_line_tool(exported, tmp_path):
+    """It runs with the variables that `export.json` names."""
+    variables = artifacts.read_about(exported[KINDS[0]])['environment']
+    assert variables == {'TF_ENABLE_ONEDNN_OPTS': '1', 'TF_ONEDNN_ASSUME_FROZEN_WEIGHTS': '1'}
     arguments = []
     for kind in KINDS:
         folder = tmp_path / kind
         folder.mkdir()
         np.save(folder / 'sent.npy', np.array(sent_to(kind)))
         arguments += [exported[kind], str(folder)]
-    subprocess.run([sys.executable, '-c', _COMMAND_LINE_TOOL, *arguments], check=True)
+    command = [sys.executable, '-c', _COMMAND_LINE_TOOL, *arguments]
+    subprocess.run(command, check=True, env={**os.environ, **variables})
     expected = tiny_task.expected_logits(IMAGES, tiny_task.values())
     for kind in KINDS:
         logits = np.load(tmp_path / kind / 'logits.npy')
