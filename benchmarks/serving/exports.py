@@ -30,7 +30,6 @@ import json
 import math
 import os
 import statistics
-import sys
 import tempfile
 import threading
 import time
