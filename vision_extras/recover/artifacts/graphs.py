@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
-from typing import Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -337,17 +337,31 @@ def sort_nodes(graph_def: tf1.GraphDef) -> None:
         graph_def.node.extend(copy.node)
 
 
-def strip_prefix(graph_def: tf1.GraphDef, prefix: str) -> tf1.GraphDef:
-    """Return a graph without a prefix of the names of its nodes."""
+def strip_prefix(
+    graph_def: tf1.GraphDef, prefix: str, outputs: Mapping[str, str]
+) -> Tuple[tf1.GraphDef, Dict[str, str]]:
+    """Return a graph and its outputs without a prefix of the names of nodes.
+
+    A node keeps the prefix where another node has the name without it.
+
+    Args:
+        graph_def: the graph.
+        prefix: with the slash at its end.
+        outputs: names of tensors of the graph, by key.
+    """
+    taken = {node.name for node in graph_def.node}
+
+    def stripped(tensor: str) -> str:
+        control = '^' if tensor.startswith('^') else ''
+        name, colon, index = tensor.removeprefix(control).partition(':')
+        short = name.removeprefix(prefix)
+        return tensor if short in taken else f'{control}{short}{colon}{index}'
+
     result = tf1.GraphDef()
     result.CopyFrom(graph_def)
     for node in result.node:
-        node.name = node.name.removeprefix(prefix)
-        for index, name in enumerate(node.input):
-            control = '^' if name.startswith('^') else ''
-            node.input[index] = control + name.lstrip('^').removeprefix(prefix)
-        for key, value in node.attr.items():
-            if key == '_class':  # names of nodes that must be placed together
-                del value.list.s[:]
-    names = [node.name for node in result.node]
-    return result if len(set(names)) == len(names) else graph_def
+        node.name = stripped(node.name)
+        node.input[:] = [*map(stripped, node.input)]
+        if '_class' in node.attr:  # names of nodes that must be placed together
+            del node.attr['_class'].list.s[:]
+    return result, {key: stripped(tensor) for key, tensor in outputs.items()}

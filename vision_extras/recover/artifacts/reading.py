@@ -220,10 +220,10 @@ def _graph_artifact(
     graphs.sort_nodes(graph_def)
     _repair_inputs(graph_def)
     prefix = _find_prefix([node.name for node in graph_def.node], scopes)
+    named = outputs or {}
     if prefix:
-        graph_def = graphs.strip_prefix(graph_def, prefix)
+        graph_def, named = graphs.strip_prefix(graph_def, prefix, named)
     graph = graphs.Graph(graph_def)
-    named = {key: name.removeprefix(prefix) for key, name in (outputs or {}).items()}
     arrays: Dict[str, np.ndarray] = {}
     for name, value in graph.constants():
         arrays.setdefault(graphs.strip_reading(name), value)

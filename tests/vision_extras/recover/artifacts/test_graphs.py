@@ -81,9 +81,21 @@ def test_nodes_before_a_node_include_those_of_functions():
 
 
 def test_prefix_is_taken_off_nodes_and_inputs():
-    found = graphs.Graph(graphs.strip_prefix(build('import'), 'import/'))
+    stripped, _ = graphs.strip_prefix(build('import'), 'import/', {})
+    found = graphs.Graph(stripped)
     assert found.inputs('net/Conv2D')[0] == 'Pad'
     assert [layer.name for layer in found.layers()] == ['net/Conv2D', 'top/MatMul']
+
+
+def test_node_keeps_its_prefix_where_another_has_the_name_without_it():
+    graph_def = build('import')
+    graph_def.node.add(name='Pad', op='NoOp', input=['^import/Pad', 'import/net/Conv2D'])
+    outputs = {'padded': 'import/Pad:0', 'logits': 'import/top/BiasAdd:0'}
+    stripped, outputs = graphs.strip_prefix(graph_def, 'import/', outputs)
+    nodes = {node.name: node for node in stripped.node}
+    assert nodes['net/Conv2D'].input[0] == 'import/Pad' and nodes['import/Pad'].op == 'Pad'
+    assert nodes['Pad'].input == ['^import/Pad', 'net/Conv2D']
+    assert outputs == {'padded': 'import/Pad:0', 'logits': 'top/BiasAdd:0'}
 
 
 def single_operations(folds):
