@@ -50,10 +50,12 @@ class Ops(enum.Enum):
     Attributes:
         CORE: ops of TensorFlow without control flow, which every converter knows.
         TFLITE: these, and the custom ops that TFLite's interpreter registers by itself.
+        TFLITE_INT8: the same in a file whose values are rounded to 8 bits.
     """
 
     CORE = 'core'
     TFLITE = 'tflite'
+    TFLITE_INT8 = 'tflite_int8'
 
 
 class Content(enum.Enum):

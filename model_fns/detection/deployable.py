@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Dict, FrozenSet, Mapping, Sequence, Tuple
 
 import tensorflow as tf
@@ -146,13 +147,13 @@ class SingleShotDeployable(DetectorDeployable):
 
     def finish(self, raw: Tensors, ops: Ops) -> Tensors:
         """Suppress overlapping boxes by the op of the format."""
-        suppress = {
-            Ops.CORE: device_suppression.suppress_in_one_op,
-            Ops.TFLITE: device_suppression.suppress_in_tflite,
-        }[ops]
-        detections = suppress(
-            raw[fields.BOX_ENCODINGS], raw[_SCORES], raw[fields.ANCHORS], self._rules
-        )
+        suppress, rules = device_suppression.suppress_in_tflite, self._rules
+        if ops is Ops.CORE:
+            suppress = device_suppression.suppress_in_one_op
+        elif ops is Ops.TFLITE_INT8:
+            # Coordinates would have steps of a hundredth: a thin box would seem to have no area.
+            rules = dataclasses.replace(rules, drops_empty=False)
+        detections = suppress(raw[fields.BOX_ENCODINGS], raw[_SCORES], raw[fields.ANCHORS], rules)
         return {
             fields.DETECTION_BOXES: detections.boxes,
             fields.DETECTION_CLASSES: detections.classes,

@@ -187,7 +187,7 @@ def _save(graph: StaticGraph, path: str, is_int8: bool) -> None:
             # So that a step of the quantized input is a pixel's, whatever the examples hold.
             low, high = _PIXELS
             taken = tf.quantization.fake_quant_with_min_max_args(image, low, high)
-        outputs = graph.add(taken, Ops.TFLITE)
+        outputs = graph.add(taken, Ops.TFLITE_INT8 if is_int8 else Ops.TFLITE)
         tf1.saved_model.simple_save(session, path, {static_graph.INPUT: image}, outputs)
 
 

@@ -79,7 +79,9 @@ def area(boxes: tf.Tensor) -> tf.Tensor:
 
 def has_area(boxes: tf.Tensor) -> tf.Tensor:
     """Check which boxes have two sides above 0: bool [...], of boxes [..., 4]."""
-    return tf.reduce_all(boxes[..., 2:] > boxes[..., :2], axis=-1)
+    # No `reduce_all`, which interpreters of TFLite before 2022 do not know.
+    is_above = boxes[..., 2:] > boxes[..., :2]
+    return tf.logical_and(is_above[..., 0], is_above[..., 1])
 
 
 def is_sound(boxes: tf.Tensor, overhang: float) -> tf.Tensor:

@@ -38,8 +38,7 @@ class Rules:
         iou_threshold: a box that overlaps a better one by more than this is dropped.
         fast: True: an anchor only has its best class, and classes suppress each other.
         scales: scales of the box code, see `box_coders.FasterRcnnBoxCoder`.
-        drops_empty: True: boxes without area inside the input are not chosen. TFLite's op, which
-            decodes boxes itself, cannot.
+        drops_empty: True: boxes without area inside the input are not chosen.
         tflite_candidates: number of anchors, those with the highest score of a class, that TFLite's
             op suppresses by class. A detection changes only if its score is below that of all of
             them. The fast suppression, which sorts once, takes all anchors.
@@ -88,8 +87,7 @@ def suppress_in_one_op(
     if rules.drops_empty:
         # Dropped afterwards, they had taken the places of others: 99 of 100 detections were left
         # (480f2f8e).
-        is_inside = axis_aligned.has_area(tf.clip_by_value(boxes, 0.0, 1.0))
-        scores = tf.where(is_inside[..., tf.newaxis], scores, 0.0)
+        scores = _drop_empty(boxes, scores)
     if rules.fast:
         return _suppress_across_classes(boxes, scores, rules)
     kept = tf.raw_ops.CombinedNonMaxSuppression(
@@ -131,7 +129,11 @@ def suppress_in_tflite(
         best = tf.reduce_max(scores[0, :, scores.shape[-1] - rules.num_classes :], axis=-1)
         rows = tf.math.top_k(best, rules.tflite_candidates).indices
         codes, scores = tf.gather(codes, rows, axis=1), tf.gather(scores, rows, axis=1)
-        centered = tf.gather(centered, rows)
+        centered, anchors = tf.gather(centered, rows), tf.gather(anchors, rows)
+    if rules.drops_empty:
+        # The op decodes boxes again: it has no other input for what is not to be chosen.
+        boxes = box_coders.FasterRcnnBoxCoder(rules.scales).decode(codes, anchors)
+        scores = _drop_empty(boxes, scores)
 
     @tf.function(experimental_implements=_op(rules), autograph=False)
     def post_process(
@@ -142,6 +144,20 @@ def suppress_in_tflite(
         return tuple(tf.zeros(shape) for shape in shapes)
 
     return Detections(*post_process(codes, scores, centered))
+
+
+def _drop_empty(boxes: tf.Tensor, scores: tf.Tensor) -> tf.Tensor:
+    """Give boxes without area inside the input scores below any threshold.
+
+    Args:
+        boxes: float32 [B, A, 4], normalized to the input.
+        scores: float32 [B, A, columns].
+
+    Returns:
+        float32 [B, A, columns].
+    """
+    has_area = axis_aligned.has_area(tf.clip_by_value(boxes, 0.0, 1.0))
+    return tf.where(has_area[..., tf.newaxis], scores, -1.0)
 
 
 def _suppress_across_classes(boxes: tf.Tensor, scores: tf.Tensor, rules: Rules) -> Detections:

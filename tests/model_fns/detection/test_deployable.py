@@ -73,9 +73,10 @@ def test_a_file_answers_as_the_export_does(trained, deployed):
     for image in tiny_deployed.images(3, 50, 64):
         expected, found = served(image), deployed(image)
         assert expected[fields.NUM_DETECTIONS] >= 2
-        # Of an image that has as many as there is room for, a box without area took a place.
+        # A box in the padding takes a place: a file does not know where that begins.
         rows = int(found[fields.NUM_DETECTIONS][0])
-        assert rows >= expected[fields.NUM_DETECTIONS][0] - 2
+        most = 2 if deployed.deployable.resize.padding else 0
+        assert 0 <= expected[fields.NUM_DETECTIONS][0] - rows <= most
         for name in DETECTIONS[:3]:
             np.testing.assert_allclose(
                 found[name][0, :rows], expected[name][0, :rows], rtol=1e-3, atol=1e-3, err_msg=name
@@ -169,6 +170,8 @@ def test_tensors_of_a_detector_that_lose_most_are_listed_and_stay_float(deployed
     with open(path, 'rb') as file:
         kinds = [op.kind for op in int8_tensors.read_ops(file.read())]
     assert 'CUSTOM' in kinds and kinds.count('QUANTIZE') > 1  # after the tensor again
+    # In 8 bits it is not known which boxes have an area.
+    assert 'EXP' not in kinds and 'SELECT_V2' not in kinds
     assert writer.load(path).run(pixels[0])[fields.NUM_DETECTIONS] > 0
 
 

@@ -12,6 +12,7 @@ from vision_extras.recover.artifacts.graphs import Graph
 from vision_extras.recover.facts import Proposal, Refusal
 
 _ENCODINGS, _SCORES, _ANCHORS = range(3)  # its inputs
+_VALUES = {'GATHER': 0, 'SELECT_V2': 1}  # inputs with the values that an op before it passes on
 # Attributes by the fields of the config.
 _NUMBERS = {
     'box_coder.faster_rcnn_box_coder.y_scale': 'y_scale',
@@ -69,9 +70,14 @@ def read(graph: Graph, name: str, columns: int, proposal: Proposal) -> np.ndarra
 
 
 def _input(graph: Graph, name: str, index: int) -> str:
-    """Return an input of the op, of all anchors: files of ours have those of the best gathered."""
+    """Return an input of the op, as the network computes it for all anchors.
+
+    In files of ours it is gathered for the best anchors, and scores of boxes outside of the image
+    are replaced.
+    """
     tensor = graph.nodes[name].input[index]
     source = graph.inputs(name)[index]
-    if source in graph.nodes and graph.nodes[source].op == 'GATHER':
-        tensor = graph.nodes[source].input[0]
+    while source in graph.nodes and graph.nodes[source].op in _VALUES:
+        index = _VALUES[graph.nodes[source].op]
+        tensor, source = graph.nodes[source].input[index], graph.inputs(source)[index]
     return tensor if ':' in tensor else f'{tensor}:0'

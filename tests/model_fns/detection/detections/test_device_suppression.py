@@ -74,27 +74,8 @@ def test_one_op_keeps_what_suppression_by_its_definition_keeps(background, fast)
     check({name: one.numpy() for name, one in found._asdict().items()}, expected(*arrays, rules))
 
 
-@pytest.mark.parametrize(('background', 'fast'), KINDS)
-def test_boxes_outside_of_the_image_take_no_place_of_others(background, fast):
-    rules = dataclasses.replace(RULES, fast=fast, drops_empty=True, max_detections=3)
-    codes, scores, anchors = case(background)
-    best = np.argsort(-scores[0, :, -3:].max(-1))[:5]
-    anchors[best] += 3.0  # with any code they stay outside
-    found = device_suppression.suppress_in_one_op(
-        *map(tf.constant, (codes, scores, anchors)), rules
-    )
-    scores[:, best, -3:] = 0.0
-    wanted = expected(codes, scores, anchors, rules)
-    assert len(wanted) == found.count[0] == 3
-    np.testing.assert_allclose(found.scores[0], [one[1] for one in wanted], rtol=1e-6)
-    np.testing.assert_allclose(found.boxes[0], [one[2] for one in wanted], atol=1e-5)
-
-
-@pytest.mark.parametrize('candidates', [ANCHORS, 25])
-@pytest.mark.parametrize(('background', 'fast'), KINDS)
-def test_so_does_the_op_of_tflite(background, fast, candidates, tmp_path):
-    rules = dataclasses.replace(RULES, fast=fast, tflite_candidates=candidates)
-    codes, scores, anchors = case(background, seed=1)
+def run_tflite(codes, scores, anchors, rules, folder):
+    """Return the detections of a file that has the op alone."""
     with tf.Graph().as_default(), tf1.Session() as session:
         inputs = {
             'codes': tf1.placeholder(tf.float32, codes.shape),
@@ -103,16 +84,47 @@ def test_so_does_the_op_of_tflite(background, fast, candidates, tmp_path):
         outputs = device_suppression.suppress_in_tflite(
             *inputs.values(), tf.constant(anchors), rules
         )
-        path = str(tmp_path / 'saved_model')
+        path = str(folder / 'saved_model')
         tf1.saved_model.simple_save(session, path, inputs, outputs._asdict())
     converter = tf.lite.TFLiteConverter.from_saved_model(path)
     converter.allow_custom_ops = True
     content = converter.convert()
     assert device_suppression.TFLITE_OP.encode() in content
-    wanted = expected(codes, scores, anchors, rules)
+    run = tf.lite.Interpreter(model_content=content).get_signature_runner()
+    return run(codes=codes, scores=scores)
+
+
+@pytest.mark.parametrize('candidates', [ANCHORS, 25])
+@pytest.mark.parametrize(('background', 'fast'), KINDS)
+def test_so_does_the_op_of_tflite(background, fast, candidates, tmp_path):
+    rules = dataclasses.replace(RULES, fast=fast, tflite_candidates=candidates)
+    arrays = case(background, seed=1)
+    wanted = expected(*arrays, rules)
     if candidates < ANCHORS and not fast:
         # Anchors whose best score is below those of the detections change nothing, and have none.
-        bests = np.sort(scores[0, :, -3:].max(-1))
+        bests = np.sort(arrays[1][0, :, -3:].max(-1))
         assert bests[-candidates] < wanted[-1][1]
-    run = tf.lite.Interpreter(model_content=content).get_signature_runner()
-    check(run(codes=codes, scores=scores), wanted)
+    check(run_tflite(*arrays, rules, tmp_path), wanted)
+
+
+def run_one_op(codes, scores, anchors, rules, folder):
+    del folder
+    arrays = map(tf.constant, (codes, scores, anchors))
+    return device_suppression.suppress_in_one_op(*arrays, rules)._asdict()
+
+
+@pytest.mark.parametrize('run', [run_one_op, run_tflite])
+@pytest.mark.parametrize(('background', 'fast'), [(False, False), (True, True)])
+def test_boxes_outside_of_the_image_take_no_place_of_others(background, fast, run, tmp_path):
+    rules = dataclasses.replace(
+        RULES, fast=fast, drops_empty=True, max_detections=3, tflite_candidates=25
+    )
+    codes, scores, anchors = case(background)
+    best = np.argsort(-scores[0, :, -3:].max(-1))[:5]
+    anchors[best] += 3.0  # with any code they stay outside
+    found = run(codes, scores, anchors, rules, tmp_path)
+    scores[:, best, -3:] = 0.0
+    wanted = expected(codes, scores, anchors, rules)
+    assert len(wanted) == found['count'][0] == 3
+    np.testing.assert_allclose(found['scores'][0], [one[1] for one in wanted], rtol=1e-6)
+    np.testing.assert_allclose(found['boxes'][0], [one[2] for one in wanted], atol=1e-5)

@@ -26,6 +26,8 @@ def build(anchors=ANCHORS, gathers=False):
         for name in inputs:
             graph_def.node.add(name=f'best_{name}', op='GATHER', input=[name, 'rows'])
         inputs = [f'best_{name}' for name in inputs]
+        graph_def.node.add(name='inside', op='SELECT_V2', input=['is_inside', 'best_scores', 'low'])
+        inputs[1] = 'inside'
     node = graph_def.node.add(name='last', op=device_suppression.TFLITE_OP, input=inputs)
     numbers = {
         'y_scale': 10.0, 'x_scale': 9.0, 'h_scale': 5.0, 'w_scale': 4.0,
