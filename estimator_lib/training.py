@@ -38,7 +38,7 @@ from estimator_lib.evaluation.evaluated_predictor import EvaluatedPredictor
 from estimator_lib.export import export_policies, exported_model, serving
 from estimator_lib.export.exported_file import ExportedFile, FilePredictor
 from estimator_lib.export.writers import GraphHook
-from estimator_lib.hooks import progress
+from estimator_lib.hooks import progress, summaries
 from estimator_lib.processes import preemption
 from estimator_lib.run_records import cool_down, resumed_rates, run_files
 from estimator_lib.task import Task
@@ -168,7 +168,7 @@ def evaluate(
     Returns:
         The metrics, by evaluation set; also written to `model_dir/metrics.json` and as events.
     """
-    with run_folder.explained_removal(model_dir):
+    with run_folder.explained_removal(model_dir), summaries.writers_closed(model_dir):
         evaluator = evaluating.Evaluator(
             task,
             config,
@@ -304,7 +304,10 @@ def evaluate_checkpoints(
         evaluators.evaluation_sets(task, config, eval_training_data),
         graph_hook_fn=graph_hook_fn,
     )
-    with run_folder.explained_removal(model_dir), run_folder.explained_removal(checkpoint_dir):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(run_folder.explained_removal(model_dir))
+        stack.enter_context(run_folder.explained_removal(checkpoint_dir))
+        stack.enter_context(summaries.writers_closed(model_dir))
         if run_once:
             checkpoint = checkpoint_files.resolve_checkpoint(checkpoint_dir)
             watching.evaluate_with_retries(evaluator, checkpoint, max_retries, poll_seconds)
@@ -343,7 +346,8 @@ def prepared_model_dir(
             model_dirs.ensure_writable(model_dir)
             stack.enter_context(run_lock.held(model_dir))
             checkpoint_files.clean_temporary(model_dir)
-        yield
+        with summaries.writers_closed(model_dir):
+            yield
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Iterator, Optional, Union
 import tensorflow as tf
 from tensorflow.python.client import timeline
 
-from estimator_lib.hooks import global_steps
+from estimator_lib.hooks import global_steps, summaries
 
 tf1 = tf.compat.v1
 log = logging.getLogger('estimator_lib')
@@ -74,7 +74,7 @@ class ProfileHook(global_steps.GlobalStepHook):
                 file.write(metadata.content)
         else:
             write_chrome_trace(metadata, path)
-            writer = tf1.summary.FileWriterCache.get(self._model_dir)
+            writer = summaries.get_writer(self._model_dir)
             writer.add_run_metadata(metadata, f'step_{self.step}', self.step)
             writer.flush()
         log.info('the profile of step %d is in %s (open it in chrome://tracing)', self.step, path)

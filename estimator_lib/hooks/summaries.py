@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -21,6 +34,8 @@ Draw = Callable[..., Optional[np.ndarray]]
 Files = Callable[[Arrays, Arrays], Dict[str, bytes]]
 
 _EXAMPLES = '_examples_to_draw'
+# Folders of events that this process has a writer of, see `writers_closed`.
+_written: Set[str] = set()
 
 
 class TrainingScalars(global_steps.GlobalStepHook):
@@ -274,8 +289,29 @@ def write(
 
 def get_writer(folder: str) -> tf1.summary.FileWriter:
     """Return the writer of a folder's events, which hooks and Estimators share."""
+    _written.add(folder)
     with tf.Graph().as_default():  # a writer cannot be created in eager mode
         return tf1.summary.FileWriterCache.get(folder)
+
+
+@contextlib.contextmanager
+def writers_closed(model_dir: str) -> Iterator[None]:
+    """Close the writers of a folder, and of the folders in it, at the end of the block.
+
+    TensorFlow never closes them. They would keep a thread and a file each, and the next run of the
+    same process in a folder that was deleted would write its events to the deleted file.
+    """
+    try:
+        yield
+    finally:
+        inside = {each for each in _written if f'{each}/'.startswith(f'{model_dir}/')}
+        for folder in inside:
+            # What cannot be written, as on a full disk, has been reported by the run.
+            with contextlib.suppress(tf.errors.OpError, OSError):
+                get_writer(folder).close()
+        _written.difference_update(inside)
+        if inside:
+            tf1.summary.FileWriterCache.clear()
 
 
 class Offered(NamedTuple):

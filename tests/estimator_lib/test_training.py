@@ -7,6 +7,8 @@ import logging
 import re
 import shutil
 import signal
+import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from estimator_lib import errors, tf_estimator, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.distribution import half_types
 from estimator_lib.export import export_folders, exporting, saved_model
+from estimator_lib.hooks import summaries
 from estimator_lib.processes import preemption
 from protos import cluster_pb2, train_pb2
 from tests.estimator_lib import line_task
@@ -103,6 +106,23 @@ def test_training_and_then_evaluation_leave_the_same_line(config, tmp_path):
         assert line == pytest.approx((4, mean, error_after(4)), rel=1e-3)
         (tmp_path / 'run' / 'results.png').unlink()
     assert len(read_starts(tmp_path / 'run')) == 1
+
+
+def test_a_run_in_a_folder_that_was_deleted_has_its_events(config, tmp_path):
+    """Beside a folder whose name begins with that of the run."""
+    other = summaries.get_writer(str(tmp_path / 'run_of_others'))
+    threads = threading.active_count()
+    for _ in range(2):
+        shutil.rmtree(tmp_path / 'run', ignore_errors=True)
+        training.train_and_evaluate(Line(), config, str(tmp_path / 'run'))
+        assert threading.active_count() <= threads
+        columns = 'step', 'train/Loss/squared'
+        assert read_results(tmp_path / 'run', *columns)[-1] == pytest.approx((6, loss_of(6)), 1e-3)
+        assert len(list((tmp_path / 'run').glob('events.*'))) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')  # it warns if it is closed
+        other.add_summary(tf1.Summary())
+    other.close()
 
 
 def test_keep_max_and_cadence_are_obeyed(config, tmp_path):
