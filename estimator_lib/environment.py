@@ -40,11 +40,11 @@ MODES = (
 # The usual names of TensorFlow's distribution, which are looked up first because that is fast.
 DISTRIBUTIONS = ('tensorflow', 'tensorflow-cpu', 'tensorflow-intel', 'tensorflow-macos')
 
-# The memory limit of a container, in the two versions of control groups.
-_MEMORY_LIMITS = (
-    '/sys/fs/cgroup/memory.max',
-    '/sys/fs/cgroup/memory/memory.limit_in_bytes',
-)
+# Control groups, which limit the memory of containers and of the jobs of a scheduler; the groups
+# of this process, and the file of a group's limit by the folder of all groups: of version 2 and 1.
+_CONTROL_GROUPS = '/sys/fs/cgroup'
+_OWN_GROUPS = '/proc/self/cgroup'
+_MEMORY_LIMITS = {'': 'memory.max', 'memory': 'memory.limit_in_bytes'}
 # Numbers of this process, and the processor, on Linux.
 _PROCESS = '/proc/self/status'
 _CPU_INFO = '/proc/cpuinfo'
@@ -115,15 +115,37 @@ def package_version() -> str:
 
 
 def memory_bytes() -> int:
-    """Return the memory of this machine, or of the container that this runs in, in bytes."""
+    """Return the memory of this machine, or of the container or job that this is in, in bytes."""
     # Of the machine, which a container sees as well: its own limit is in the files below.
     sizes = [os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')]
-    for path in _MEMORY_LIMITS:
+    for path in _limit_files():
         with contextlib.suppress(OSError, ValueError), open(path) as file:
             # Without a limit version 2 has the word `max`, which is no number; version 1 has a huge
             # number.
             sizes.append(int(file.read()))
     return min(sizes)
+
+
+def _limit_files() -> Iterator[str]:
+    """Yield the files of the memory limits of this process, of each group that it is in."""
+    for folder, name in _MEMORY_LIMITS.items():
+        group = _own_group(folder)
+        while True:
+            yield os.path.join(_CONTROL_GROUPS, folder, group, name)
+            if not group:
+                break
+            group = os.path.dirname(group)
+
+
+def _own_group(controller: str) -> str:
+    """Return the path of the control group of this process, without the first slash."""
+    with contextlib.suppress(OSError), open(_OWN_GROUPS) as file:
+        # Such as `4:memory:/job_7/step_0`, and `0::/job_7/step_0` of version 2.
+        for line in file:
+            _, controllers, path = line.rstrip('\n').split(':', 2)
+            if controller in controllers.split(','):
+                return path.strip('/')
+    return ''
 
 
 def peak_memory_bytes() -> Optional[int]:

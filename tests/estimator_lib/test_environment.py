@@ -156,11 +156,28 @@ def test_versions_of_what_computes(versions):
     assert found['numpy'] is None and found['python']
 
 
-def test_a_container_has_less_memory_than_its_machine(monkeypatch, tmp_path):
-    (tmp_path / 'limit').write_text('4096\n')
-    (tmp_path / 'none').write_text('max\n')
-    paths = tuple(str(tmp_path / name) for name in ('none', 'limit', 'missing'))
-    monkeypatch.setattr(environment, '_MEMORY_LIMITS', paths)
+@pytest.mark.parametrize(
+    'file, groups',
+    [
+        ('memory.max', '0::/\n'),
+        ('memory.max', None),
+        ('job_7/memory.max', '0::/job_7/step_0\n'),
+        ('memory/memory.limit_in_bytes', '9:cpu:/job_7\n4:memory:/\n'),
+        ('memory/job_7/step_0/memory.limit_in_bytes', '4:hugetlb,memory:/job_7/step_0\n0::/\n'),
+    ],
+)
+def test_a_container_or_job_has_less_memory_than_its_machine(monkeypatch, tmp_path, file, groups):
+    own = tmp_path / 'own'
+    if groups is not None:
+        own.write_text(groups)
+    monkeypatch.setattr(environment, '_CONTROL_GROUPS', str(tmp_path))
+    monkeypatch.setattr(environment, '_OWN_GROUPS', str(own))
+    of_machine = environment.memory_bytes()
+    assert of_machine > 4096
+    limit = tmp_path / file
+    limit.parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / 'memory.max').write_text('max\n')
+    limit.write_text('4096\n')
     assert environment.memory_bytes() == 4096
 
 
