@@ -33,9 +33,7 @@ def save(task, prefix, lively=True, steps=0, filled=None, deviation=0.4):
         predictions = task.predict(features, mode)
         session.run(tf1.global_variables_initializer())
         if lively:
-            tiny_networks.lively(session, deviation=deviation)
-            heads = [one for one in tf1.global_variables() if 'Predictor' in one.op.name]
-            session.run([one.initializer for one in heads])
+            enliven(session, deviation)
         for variable in tf1.global_variables():
             for start, value in (filled or {}).items():
                 if variable.op.name.startswith(start):
@@ -44,6 +42,13 @@ def save(task, prefix, lively=True, steps=0, filled=None, deviation=0.4):
             session.run(predictions)
         variables = model_variables.with_companions(tf1.get_default_graph())
         return tf1.train.Saver(variables).save(session, str(prefix), write_meta_graph=False)
+
+
+def enliven(session, deviation=0.4):
+    """Give the variables of a session's graph large values, but for those of detectors' heads."""
+    tiny_networks.lively(session, deviation=deviation)
+    heads = session.graph.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES)
+    session.run([one.initializer for one in heads if 'Predictor' in one.op.name])
 
 
 def images(count, height=40, width=44, seed=0):

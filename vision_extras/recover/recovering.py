@@ -7,17 +7,16 @@ import logging
 import os
 import re
 import tempfile
-from typing import Iterator, List, NamedTuple, Sequence
+from typing import Dict, Iterator, List, NamedTuple, Sequence
 
+import numpy as np
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.checkpoints import checkpoint_files, model_dirs
-from estimator_lib.export import inference_graph, serving
 from estimator_lib.export.devices import static_graph
 from model_fns import build_task
 from model_fns.backbones import registry
-from protos import export_pb2
 from vision_extras.recover import bases, classification, files, segmentation, verification
 from vision_extras.recover.artifacts import reading, running
 from vision_extras.recover.artifacts.reading import Artifact
@@ -224,32 +223,40 @@ def _build(
         raise errors.UserError(
             f'--from: {artifact.path}: the recovered config is not valid: {error}'
         ) from error
-    with tf.Graph().as_default() as graph:
-        receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
-        outputs = inference_graph.build_outputs(task, receiver.features)
-        values = kernels.values(graph, list(outputs.values()))
-        if values.missing:
-            raise errors.UserError(
-                f'--from: {artifact.path} is not recovered: it looks like {proposal.network}, but '
-                f'{len(values.missing)} variables differ: {errors.shortened(values.missing, 4)}.'
-            )
-        if values.unused:
-            proposal.unknown.append(
-                f'{len(values.unused)} variables that the outputs do not depend on are not in it; '
-                'they have initial values.'
-            )
-            with tf1.Session() as session:
-                session.run([variable.initializer for variable in values.unused])
-                initial = session.run({each.op.name: each for each in values.unused})
-            values.known.update(initial)
-    prefix = files.write_checkpoint(values.known, folder)
-    if artifact.graph is None or not proposal.outputs:
-        return []
-    differences = verification.compare(artifact, task, prefix, proposal)
-    if not verification.agrees(differences):
+    with contextlib.ExitStack() as opened:
+        probe, shape = None, None
+        if artifact.graph is not None and proposal.outputs:
+            runner = opened.enter_context(running.open_runner(artifact))
+            probe = verification.Probe(runner, proposal)
+            shape = probe.shape
+        model = verification.Model(task, shape)
+        prefix = files.write_checkpoint(_values(artifact, kernels, proposal, model), folder)
+        differences = [] if probe is None else probe.compare(model, prefix)
+    if probe is not None and not verification.agrees(differences):
         raise errors.UserError(
             f'--from: {artifact.path} is not recovered: it looks like {proposal.network}, but on '
             f'test images the recovered model differs: {", ".join(map(str, differences))}; '
             f'expected equal shapes, and at most {verification.TOLERANCE:g}.'
         )
     return differences
+
+
+def _values(
+    artifact: Artifact, kernels: Kernels, proposal: Proposal, model: verification.Model
+) -> Dict[str, np.ndarray]:
+    """Find the value of each variable of a recovered model."""
+    values = kernels.values(model.graph, model.exported)
+    if values.missing:
+        raise errors.UserError(
+            f'--from: {artifact.path} is not recovered: it looks like {proposal.network}, but '
+            f'{len(values.missing)} variables differ: {errors.shortened(values.missing, 4)}.'
+        )
+    if values.unused:
+        proposal.unknown.append(
+            f'{len(values.unused)} variables that the outputs do not depend on are not in it; '
+            'they have initial values.'
+        )
+        with tf1.Session(graph=model.graph) as session:
+            session.run([variable.initializer for variable in values.unused])
+            values.known.update(session.run({each.op.name: each for each in values.unused}))
+    return values.known

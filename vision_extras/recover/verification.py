@@ -10,7 +10,6 @@ import tensorflow as tf
 from estimator_lib import texts, tf_estimator
 from estimator_lib.task import IMAGE, Task
 from vision_extras.recover.artifacts import running
-from vision_extras.recover.artifacts.reading import Artifact
 from vision_extras.recover.facts import Proposal, View
 
 tf1 = tf.compat.v1
@@ -47,43 +46,90 @@ class Difference(NamedTuple):
         return f'{self.output} by {self.largest:.3g} {self.meaning}'
 
 
-def compare(
-    artifact: Artifact, task: Task, checkpoint: str, proposal: Proposal
-) -> List[Difference]:
-    """Run an artifact and the recovered model on test images.
+class Model:
+    """A recovered model in a graph of its own, before it has values.
 
     Args:
-        artifact: the artifact, with a graph.
-        task: of the recovered model.
-        checkpoint: of the recovered model.
-        proposal: names the outputs that must be equal.
+        task: of the model.
+        shape: (height, width, channels) of the network's input; None: the model takes pixels.
+
+    Attributes:
+        graph: of the model.
+        exported: the outputs that an export of it has.
     """
-    names = list(dict.fromkeys([*proposal.outputs, *proposal.counts.values()]))
-    inputs, shared, prepare = proposal.network_input, proposal.shared_input, proposal.prepare
-    with running.open_runner(artifact) as runner:
-        as_pixels = runner.takes_pixels or bool(inputs) or prepare is not None
-        images = _images(runner, as_pixels, proposal.input_shape)
-        fed = [runner.run({'x': shared}, image)['x'][0] for image in images] if shared else images
-        ours = _recovered(
-            task, checkpoint, fed, as_pixels and not shared, [*names, *filter(None, [inputs])]
-        )
+
+    def __init__(self, task: Task, shape: Optional[Sequence[int]] = None):
+        self.graph = tf.Graph()
+        with self.graph.as_default():
+            if shape is None:
+                self._input = tf1.placeholder(tf.uint8, [1, None, None, task.image_format.channels])
+                features = task.serving_features(self._input)
+            else:
+                self._input = tf1.placeholder(tf.float32, [1, *shape])
+                features = {IMAGE: self._input}
+            predictions = task.predict(features, tf_estimator.ModeKeys.EVAL)
+            outputs = task.postprocess(predictions, features)
+            self.exported = list(task.export_outputs(outputs).values())
+        self._outputs = {**predictions, **outputs}
+
+    def run(
+        self, checkpoint: str, images: Sequence[np.ndarray], names: Sequence[str]
+    ) -> List[Dict[str, np.ndarray]]:
+        """Compute outputs for images with the values of a checkpoint."""
+        fetches = {name: self._outputs[name] for name in names}
+        with self.graph.as_default(), tf1.Session() as session:
+            tf1.train.Saver().restore(session, checkpoint)
+            return [session.run(fetches, {self._input: image[np.newaxis]}) for image in images]
+
+
+class Probe:
+    """Test images, which an artifact and its recovered model are run on.
+
+    Args:
+        runner: of the artifact.
+        proposal: names the outputs that must be equal.
+
+    Attributes:
+        shape: of the network's input as the recovered model gets it; None: it gets pixels.
+    """
+
+    def __init__(self, runner: running.Runner, proposal: Proposal):
+        shared, prepare = proposal.shared_input, proposal.prepare
+        as_pixels = runner.takes_pixels or bool(proposal.network_input) or prepare is not None
+        self._runner, self._proposal = runner, proposal
+        self._images = self._fed = _images(runner, as_pixels, proposal.input_shape)
+        if shared:
+            self._fed = [runner.run({'x': shared}, image)['x'][0] for image in self._images]
+        self.shape = None if as_pixels and not shared else self._fed[0].shape
+
+    def compare(self, model: Model, checkpoint: str) -> List[Difference]:
+        """Run the artifact and the recovered model.
+
+        Args:
+            model: the recovered model.
+            checkpoint: of the recovered model.
+        """
+        proposal, inputs = self._proposal, self._proposal.network_input
+        names = [*proposal.outputs, *proposal.counts.values(), *filter(None, [inputs])]
+        ours = model.run(checkpoint, self._fed, list(dict.fromkeys(names)))
         theirs = []
-        for image, values in zip(images, ours):
-            given = values[inputs][0] if inputs else image if prepare is None else prepare(image)
-            theirs.append(runner.run(proposal.outputs, given))
-    for views, runs in ((proposal.ours, ours), (proposal.theirs, theirs)):
-        for values in runs:
-            _apply(views, values)
-    return [
-        _difference(
-            name,
-            theirs,
-            ours,
-            proposal.counts.get(name, ''),
-            proposal.other_rows.get(name, _OTHER_ROWS),
-        )
-        for name in proposal.outputs
-    ]
+        for image, values in zip(self._images, ours):
+            prepared = image if proposal.prepare is None else proposal.prepare(image)
+            given = values[inputs][0] if inputs else prepared
+            theirs.append(self._runner.run(proposal.outputs, given))
+        for views, runs in ((proposal.ours, ours), (proposal.theirs, theirs)):
+            for values in runs:
+                _apply(views, values)
+        return [
+            _difference(
+                name,
+                theirs,
+                ours,
+                proposal.counts.get(name, ''),
+                proposal.other_rows.get(name, _OTHER_ROWS),
+            )
+            for name in proposal.outputs
+        ]
 
 
 def _apply(views: Mapping[str, View], values: Dict[str, np.ndarray]) -> None:
@@ -109,28 +155,6 @@ def _images(
     *_, channels = shape or runner.input_shape or [None]
     channels = channels or 3
     return [(image[..., :channels] / 127.5 - 1.0).astype(np.float32) for image in images]
-
-
-def _recovered(
-    task: Task,
-    checkpoint: str,
-    images: Sequence[np.ndarray],
-    takes_pixels: bool,
-    names: Sequence[str],
-) -> List[Dict[str, np.ndarray]]:
-    """Compute outputs of the recovered model."""
-    with tf.Graph().as_default() as graph, tf1.Session(graph=graph) as session:
-        if takes_pixels:
-            placeholder = tf1.placeholder(tf.uint8, [1, None, None, 3])
-            features = task.serving_features(placeholder)
-        else:
-            placeholder = tf1.placeholder(tf.float32, [1, *images[0].shape])
-            features = {IMAGE: placeholder}
-        predictions = task.predict(features, tf_estimator.ModeKeys.EVAL)
-        outputs = {**predictions, **task.postprocess(predictions, features)}
-        fetches = {name: outputs[name] for name in names}
-        tf1.train.Saver().restore(session, checkpoint)
-        return [session.run(fetches, {placeholder: image[np.newaxis]}) for image in images]
 
 
 def _difference(

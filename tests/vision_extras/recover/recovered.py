@@ -7,7 +7,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib.config.schema import is_repeated
-from estimator_lib.export import inference_graph
+from estimator_lib.export import freezing, inference_graph, serving
 from estimator_lib.export.devices import static_graph, tflite
 from estimator_lib.export.writers import Source
 from model_fns import build_task
@@ -15,6 +15,8 @@ from protos import export_pb2, pipeline_pb2
 from tests import tiny_deployed
 from vision_extras.recover import files as files_lib
 from vision_extras.recover import recovering
+
+tf1 = tf.compat.v1
 
 
 def parse(text):
@@ -29,35 +31,44 @@ def write_checkpoint(text, folder, deviation=0.4, filled=None):
     return config, task, tiny_deployed.save(task, prefix, filled=filled, deviation=deviation)
 
 
-def calm(prefix, folder):
-    """Write a checkpoint whose layers keep the size of their inputs; return its prefix.
+def calmed(values):
+    """Change values of variables so that layers keep the size of their inputs.
 
     In deep networks, lively weights make large differences of the noise of floating point.
     """
-    values = read_checkpoint(prefix)
-    values.pop('global_step', None)
-    for name, value in values.items():
-        if name.endswith('weights'):
-            fan_in = np.prod(value.shape[: 2 if name.endswith('depthwise_weights') else -1])
-            values[name] = (value * np.sqrt(1.6 / fan_in) / value.std()).astype(np.float32)
-    return files_lib.write_checkpoint(values, folder)
+    weights = {name: value for name, value in values.items() if name.endswith('weights')}
+    for name, value in weights.items():
+        fan_in = np.prod(value.shape[: 2 if name.endswith('depthwise_weights') else -1])
+        weights[name] = (value * np.sqrt(1.6 / fan_in) / value.std()).astype(np.float32)
+    return {**values, **weights}
 
 
 def freeze(text, folder, deviation=0.4, is_calm=False):
-    """Write the frozen graph of a config's model; return (config, path)."""
-    config, task, prefix = write_checkpoint(text, folder, deviation)
-    prefix = calm(prefix, os.path.join(folder, 'calm')) if is_calm else prefix
-    built = inference_graph.build(Source(task, config, prefix), export_pb2.IMAGE_TENSOR)
+    """Write the frozen graph of a config's model with lively weights; return (config, path)."""
+    config = parse(text)
+    task = build_task(config, 'export')
+    with tf.Graph().as_default(), tf1.Session() as session:
+        tf1.set_random_seed(0)
+        receiver = serving.serving_input_receiver_fn(task, export_pb2.IMAGE_TENSOR)()
+        outputs = list(inference_graph.build_outputs(task, receiver.features).values())
+        tiny_deployed.enliven(session, deviation)
+        if is_calm:
+            variables = {one.op.name: one for one in tf1.global_variables()}
+            for name, value in calmed(session.run(variables)).items():
+                variables[name].load(value, session)
+        frozen = freezing.fold_batch_norms(freezing.freeze(session, outputs), outputs)
     path = os.path.join(folder, 'frozen.pb')
     with open(path, 'wb') as file:
-        file.write(built.frozen.to_graph_def().SerializeToString())
+        file.write(frozen.to_graph_def().SerializeToString())
     return config, path
 
 
 def convert(text, folder, quantize='none', is_calm=False, filled=None):
     """Write the TFLite file of a config's model; return (config, path)."""
     config, task, prefix = write_checkpoint(text, folder, filled=filled)
-    prefix = calm(prefix, os.path.join(folder, 'calm')) if is_calm else prefix
+    if is_calm:
+        values = {name: value for name, value in read_checkpoint(prefix).items() if '/' in name}
+        prefix = files_lib.write_checkpoint(calmed(values), os.path.join(folder, 'calm'))
     writer = tflite.TfliteWriter()
     graph = static_graph.build(task.deployable(writer.ops, {}), Source(task, config, prefix))
     path = os.path.join(folder, 'model.tflite')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import re
 from typing import Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -63,18 +64,22 @@ def recognize(shapes: Shapes, num_maps: int) -> Config:
     candidates = [each for kind in kinds for each in _settings(kind, found, num_maps)]
     width = _width(found)
 
-    def builder(settings: Config) -> networks.Build:
-        return lambda factor: _build(_scaled(settings, factor, width), width)[1]
+    @functools.cache  # the one that is chosen is asked for again
+    def build(index: int, factor: float) -> Tuple[Config, Optional[NetworkKernels]]:
+        return _build(_scaled(candidates[index], factor, width), width)
+
+    def builder(index: int) -> networks.Build:
+        return lambda factor: build(index, factor)[1]
 
     index, match = networks.choose(
         found,
-        [(each.type, builder(each)) for each in candidates],
+        [(each.type, builder(index)) for index, each in enumerate(candidates)],
         'the feature extractor is of no known network',
         lambda name: not _OTHER.search(name),
         # A network of another size may have the same kernels with a factor.
         lambda match: match.order == (0, False),
     )
-    config, _ = _build(_scaled(candidates[index], match.factor, width), width)
+    config, _ = build(index, match.factor)
     config.ClearField('conv_hyperparams')
     return config
 

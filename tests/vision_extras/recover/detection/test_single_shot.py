@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from estimator_lib import errors
 from model_fns.detection import fields
@@ -14,6 +15,8 @@ from tests import tiny_detection, tiny_rotated
 from tests.vision_extras.recover import recovered
 from vision_extras.recover.detection import single_shot
 from vision_extras.recover.facts import Proposal
+
+tf1 = tf.compat.v1
 
 HYPERPARAMS = """
   activation: RELU_6
@@ -180,12 +183,13 @@ def test_config_of_rotated_boxes_equals_the_original(tmp_path):
     assert '* raw_detection_scores: ' in report and '* raw_detection_boxes: ' in report
 
 
-def test_weights_without_batch_norm_are_those_of_the_checkpoint(pyramid):
+def test_weights_without_batch_norm_are_those_of_the_graph(pyramid):
     _, files, _, folder = pyramid
-    original = recovered.read_checkpoint(os.path.join(folder, 'source', 'model.ckpt'))
-    found = recovered.read_checkpoint(files.checkpoint)
+    graph_def = tf1.GraphDef.FromString(pathlib.Path(folder, 'frozen.pb').read_bytes())
     name = 'WeightSharedConvolutionalBoxPredictor/ClassPredictor/weights'
-    np.testing.assert_array_equal(found[name], original[name])
+    (node,) = (node for node in graph_def.node if node.name == name)
+    found = recovered.read_checkpoint(files.checkpoint)[name]
+    np.testing.assert_array_equal(found, tf.make_ndarray(node.attr['value'].tensor))
 
 
 def test_another_recovery_into_the_folder_is_refused(plain):
