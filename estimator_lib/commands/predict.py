@@ -199,8 +199,8 @@ def refuse_unknown(task: Optional[Task], options: Options) -> None:
     if task is None and chooses:
         raise errors.UserError(
             'the model has no pipeline.config, so what its outputs mean is not known: to choose '
-            'among them, for --crops, and for other formats than json, --pipeline_config_path is '
-            'needed.'
+            f'among them, for --crops, and for other formats than json (it is '
+            f'{options.output_format}), --pipeline_config_path is needed.'
         )
 
 

@@ -226,7 +226,10 @@ class SkippedLog:
         # a message.
         first_whole_epoch = -(-self._run_start // INDEX_SPAN)
         if position // INDEX_SPAN > first_whole_epoch:
-            raise ValueError('no record of a whole epoch could be used')
+            raise ValueError(
+                'no record of a whole epoch could be used; the log says what is wrong with '
+                f'{len(self._named)} of them'
+            )
         return False
 
     def repair(self, record_id: int, record: bytes) -> bytes:

@@ -156,7 +156,8 @@ def collect(
             parts[-1].append(image)
             left_out += count
     if not parts[0]:
-        raise errors.DataError('no training image and its annotation can be read.')
+        paths = errors.shortened(reader_paths.reader_paths(train)[1], 1)
+        raise errors.DataError(f'{paths}: no training image and its annotation can be read.')
     names = [name for number, name in classes.names.items() if number != BACKGROUND_ID]
     return Facts(parts[0], parts[1], names, left_out)
 

@@ -318,7 +318,8 @@ def _refuse_threshold(shown: Shown) -> None:
     """
     if shown.class_indices is not None:
         raise errors.ConfigError(
-            '--only_class: segmentation gives each pixel a class; expected the values of all.'
+            f'--only_class: {len(shown.class_indices)} of the classes, but segmentation gives each '
+            'pixel a class; expected the values of all.'
         )
     if shown.least_score is not None:
         raise errors.ConfigError(

@@ -162,8 +162,11 @@ def copy_checkpoint(prefix: str, folder: str) -> None:
 
 
 def _require_known_machines(model_dir: str, step: int, checkpoint: str) -> None:
-    if distribution.read_tf_config() is not None:
-        raise errors.UserError('--mode=replay runs as one process, but TF_CONFIG is set; unset it.')
+    cluster = distribution.read_tf_config()
+    if cluster is not None:
+        raise errors.UserError(
+            f'--mode=replay runs as one process, but TF_CONFIG is set, to {cluster.name}; unset it.'
+        )
     first = checkpoint_files.checkpoint_step(checkpoint) + 1
     if shapes.one_shape(model_dir, first, step) is not None:
         return

@@ -104,8 +104,9 @@ class OnnxWriter(DeviceWriter):
         """
         if sys.version_info < (3, 10) and not _is_installed('tf2onnx'):
             raise errors.UserError(
-                '--format=onnx: tf2onnx has no release for Python 3.9 that goes with this '
-                'protobuf; expected Python 3.10 or later to write such a file (3.9 runs it).'
+                '--format=onnx: tf2onnx has no release for Python 3.9 that goes with protobuf '
+                f'{importlib.metadata.version("protobuf")}; expected Python 3.10 or later to write '
+                'such a file (3.9 runs it).'
             )
         for package in (*_WRITING, _RUNNING):
             if not _is_installed(package):

@@ -56,8 +56,9 @@ def cut(
         errors.DataError: the image has one label for all of it.
     """
     if _LABELS not in features and _CLASSES not in features:
+        label = features.get('image/class/text', features.get('image/class/label'))
         raise errors.DataError(
-            'a label of a whole image is not one of its tiles; leave out --tile.'
+            f'a label of a whole image is not one of its tiles; it is {label!r}: leave out --tile.'
         )
     made, _ = rotated_tiles.crop_image(features, pixels, window)
     objects, kept = cut_objects(features, pixels.shape[:2], window, least)

@@ -138,7 +138,8 @@ def _object(
     """Return the box in pixels, class id, class name, and the flags difficult and truncated."""
     name = (entry.findtext('name') or '').strip()
     if not name:
-        raise errors.DataError('there is no <name>.')
+        tags = ', '.join(f'<{each.tag}>' for each in entry) or 'nothing'
+        raise errors.DataError(f'there is no <name>; <{entry.tag}> has {tags}.')
     read_box = _rotated_box if is_rotated else _axis_aligned_box
     sides = read_box(entry, header, report)
     flags = [_flag(entry, tag) for tag in ('difficult', 'truncated')]

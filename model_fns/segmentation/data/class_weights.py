@@ -85,9 +85,11 @@ def class_weights(
         return tuple(configured)
     counts = count_pixels(reader, len(class_names), ignore_label, config.class_weighting_examples)
     if not counts.of_class.any():
+        most = config.class_weighting_examples
+        named = f'the first {most}' if most else 'all of them'
         raise errors.DataError(
-            'model.segmentation.loss.class_weighting: no training record that was looked at has a '
-            'labeled pixel.'
+            'model.segmentation.loss.class_weighting: no training record that was looked at '
+            f'({named}) has a labeled pixel.'
         )
     is_inverse = config.class_weighting == config.INVERSE_FREQUENCY
     weights = inverse_frequency(counts) if is_inverse else median_frequency(counts)
