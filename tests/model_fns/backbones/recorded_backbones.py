@@ -175,7 +175,18 @@ def normalized_input(case: Dict[str, np.ndarray]) -> np.ndarray:
 
 def set_weights(session: tf1.Session) -> None:
     """Give every global variable of the session's graph its value by the rule of the cases."""
-    _set_variables(session, weights_rule().init)
+    _set_variables(session, lambda name, shape: _recorded_value(name, tuple(shape)))
+
+
+def set_zeros(session: tf1.Session) -> None:
+    """Give every global variable of the session's graph zeros, where only shapes are computed."""
+    _set_variables(session, lambda name, shape: np.zeros(shape))
+
+
+# To draw the weights of a network takes as long as to build it: these are those of the last one.
+@functools.lru_cache(maxsize=600)
+def _recorded_value(name: str, shape: Tuple[int, ...]) -> np.ndarray:
+    return weights_rule().init(name, shape)
 
 
 def _lively_value(name: str, shape: Sequence[int]) -> np.ndarray:

@@ -17,6 +17,8 @@ from estimator_lib.checkpoints import savers
 from model_fns.detection.detector import DetectionCheckpoints
 from tests.conftest import shared_folder
 
+tf1 = tf.compat.v1
+
 ENDING = '/.ATTRIBUTES/VARIABLE_VALUE'
 VARIABLES = shared_folder() / 'spec' / 'variables' / 'tf2'
 
@@ -81,6 +83,14 @@ class Restorable:
 def restore(session, model, prefix):
     """Restore a model's variables from a checkpoint, as an evaluation does."""
     savers.create_inference_saver(task=Restorable(model)).restore(session, prefix)
+
+
+def assign(session, model, case):
+    """Give the model's variables their recorded weights, without a checkpoint."""
+    variables = tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES)
+    by_path, weights = model.object_paths(variables, 'full'), weights_of(case)
+    feeds = {one.initializer.inputs[1]: weights[path] for path, one in by_path.items()}
+    session.run([one.initializer for one in by_path.values()], feeds)
 
 
 def listed(name):

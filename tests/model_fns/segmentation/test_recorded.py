@@ -93,13 +93,14 @@ def evaluated(request):
         # The serving side: neither the batch nor the size is known to the graph.
         any_images = tf1.placeholder(tf.float32, [None, None, None, 3])
         any_logits = model.logits(any_images, False)
+        logits = model.logits(images, False)
         fetches = {
-            'infer': model.logits(images, False)['semantic'][image_pyramid.MERGED_LOGITS],
+            'infer': logits['semantic'][image_pyramid.MERGED_LOGITS],
             'train_no_bn_tuning': _network(spec, fine_tune_batch_norm=False).logits(images, True)[
                 'semantic'
             ][image_pyramid.MERGED_LOGITS],
             'preprocessed': model.backbone.normalize(images),
-            'outputs': model.infer(images),
+            'outputs': model.outputs(logits, tuple(images.shape[1:3])),
             'any_logits': any_logits['semantic'][image_pyramid.MERGED_LOGITS],
             'any_outputs': model.outputs(any_logits, (161, 129)),
         }

@@ -37,11 +37,8 @@ def model_of(name):
 
 
 @pytest.fixture(scope='module')
-def inferred(case, tmp_path_factory):
+def inferred(case):
     """Compute the network's input, true shapes and detections."""
-    prefix = recorded_objects.save(
-        recorded_objects.weights_of(case), tmp_path_factory.mktemp('recorded')
-    )
     model = model_of(case.name)
     with tf.Graph().as_default(), tf1.Session() as session:
         resized = [model.resizer.resize(tf.constant(image)) for image in case.images]
@@ -50,7 +47,7 @@ def inferred(case, tmp_path_factory):
         predictions = model.predict(images, shapes, None, is_training=False)
         predictions[fields.PREPROCESSED] = images
         found = model.postprocess(predictions, shapes)
-        recorded_objects.restore(session, model, prefix)
+        recorded_objects.assign(session, model, case)
         return session.run((images, shapes, found))
 
 

@@ -68,9 +68,7 @@ def ran(case):
         by_path = model.object_paths(tf1.get_collection(tf1.GraphKeys.MODEL_VARIABLES), 'full')
         wanted = [by_path[str(key)] for key in arrays['train/grad_norm_keys']]
         gradients = tf.gradients(tf.add_n(list(losses.values())), wanted)
-        weights = recorded_objects.weights_of(case)
-        feeds = {one.initializer.inputs[1]: weights[path] for path, one in by_path.items()}
-        session.run([one.initializer for one in by_path.values()], feeds)
+        recorded_objects.assign(session, model, case)
         fetched = inferred, found, losses, [tf.norm(one) for one in gradients]
         shapes = {path: (tuple(one.shape), one.trainable) for path, one in by_path.items()}
         return (*session.run(fetched), shapes)

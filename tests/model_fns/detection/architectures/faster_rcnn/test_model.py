@@ -303,18 +303,28 @@ class TestOneStage:
         assert not outputs[fields.DETECTION_CLASSES].numpy().any()
 
 
+@functools.cache
+def built(template, size, is_padded):
+    """Build outputs and losses of fed images, and of their shapes where they have padding."""
+    made = small(template=template)
+    with tf.Graph().as_default() as graph:
+        images = tf1.placeholder(tf.float32, size)
+        shapes = tf1.placeholder(tf.int32, [size[0], 3]) if is_padded else None
+        inputs = made.preprocess(images, shapes)
+        predictions = made.predict(inputs, shapes, None, is_training=False)
+        predictions[fields.PREPROCESSED] = inputs
+        outputs = made.postprocess(predictions, shapes)
+        losses = made.losses(predictions, shapes, groundtruth_of(size[0]))
+    return graph, images, shapes, (outputs, losses)
+
+
 class TestBatches:
     def run(self, images, true_shapes=None, template=SMALL):
-        made = small(template=template)
-        with tf.Graph().as_default(), tf1.Session() as session:
-            shapes = None if true_shapes is None else tf.constant(true_shapes)
-            inputs = made.preprocess(tf.constant(images), shapes)
-            predictions = made.predict(inputs, shapes, None, is_training=False)
-            predictions[fields.PREPROCESSED] = inputs
-            outputs = made.postprocess(predictions, shapes)
-            losses = made.losses(predictions, shapes, groundtruth_of(len(images)))
+        graph, fed, shapes, fetches = built(template, images.shape, true_shapes is not None)
+        feed = {fed: images} if shapes is None else {fed: images, shapes: true_shapes}
+        with tf1.Session(graph=graph) as session:
             recorded_backbones.set_weights(session)
-            return session.run((outputs, losses))
+            return session.run(fetches, feed)
 
     @pytest.mark.parametrize('template', [tiny_two_stage.POSITION_SENSITIVE, SMALL_MASKS])
     def test_an_image_is_detected_as_it_is_alone(self, template):
