@@ -12,6 +12,8 @@ from model_fns.detection import batch_spec
 from model_fns.segmentation import batch_spec as segmentation_spec
 from tests import documents, tiny_data, tiny_detection, tiny_segmentation
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 ModeKeys = tf_estimator.ModeKeys
 
 TABLES = {
@@ -110,11 +112,18 @@ WRONG = {
 }
 
 
+@pytest.fixture(scope='module')
+def batch(case):
+    with tf.Graph().as_default() as graph:
+        return graph, case.batch(ModeKeys.TRAIN)
+
+
 @pytest.mark.parametrize('what', WRONG)
-def test_model_fn_refuses_other_batches_with_a_sentence(case, what):
-    (change, message), mode = WRONG[what], ModeKeys.TRAIN
-    with tf.Graph().as_default(), pytest.raises(errors.DataError) as error:
-        case.model_fn(*change(*case.batch(mode), case.label), mode)
+def test_model_fn_refuses_other_batches_with_a_sentence(case, batch, what):
+    change, message = WRONG[what]
+    graph, tensors = batch
+    with graph.as_default(), pytest.raises(errors.DataError) as error:
+        case.model_fn(*change(*tensors, case.label), ModeKeys.TRAIN)
     error.match(message.replace('{label}', case.label))
 
 

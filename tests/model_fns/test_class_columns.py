@@ -28,6 +28,8 @@ from tests import (
 from tests.estimator_lib.checkpoints.small_variables import variable
 from tests.estimator_lib.tiny_task import TinyTask, save
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 tf1 = tf.compat.v1
 Config = pipeline_pb2.TrainEvalPipelineConfig
 

@@ -13,6 +13,8 @@ from model_fns import build_task, create_model_fn
 from model_fns.segmentation import fields
 from tests import tiny_data, tiny_segmentation, tiny_two_stage
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 tf1 = tf.compat.v1
 
 OPTIONS = 'train_config { batch_size: 2 progress { %s } }'
@@ -33,7 +35,7 @@ ACTIVATIONS = 'summarize_activations: true'
     [
         (tiny_data, 'conv1', ACTIVATIONS),
         (tiny_data, 'conv1', ''),
-        (tiny_segmentation, 'layer_1', ACTIVATIONS),
+        (tiny_segmentation, 'early', ACTIVATIONS),
     ],
 )
 def test_end_points_are_summarized_where_the_config_asks(make, end_point, option, tmp_path):

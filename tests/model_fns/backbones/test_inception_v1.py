@@ -6,6 +6,8 @@ import tensorflow as tf
 from model_fns.backbones import inception_parts, inception_v1, registry
 from tests.model_fns.backbones import recorded_backbones
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 
@@ -15,6 +17,7 @@ def test_any_image_size_gives_one_row_of_logits():
     assert built.end_points[registry.LOGITS].shape == [2, 11]
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_weights_start_small_whatever_the_style_says():
     with tf.Graph().as_default(), tf1.Session() as session:
         style = inception_parts.inception_style(True, registry.PUBLISHED)

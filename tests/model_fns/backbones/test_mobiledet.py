@@ -13,6 +13,8 @@ from model_fns.backbones.mobiledet import Architecture, Fused, Inverted, Tucker
 from tests.model_fns.detection import slow_networks
 from tests.model_fns.detection.slow_networks import layer, relu6
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 
@@ -149,6 +151,7 @@ def test_a_factor_scales_every_block():
     assert [value.shape[-1] for value in end_points.values()] == [8, 16, 32, 64, 192]
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_initial_weights_have_the_spread_of_their_inputs():
     architecture = Architecture(
         'Tiny', 64, ((Inverted(64, 8, kernel_size=5, residual=False),),), squeeze_excite=False

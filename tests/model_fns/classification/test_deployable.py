@@ -10,6 +10,8 @@ from model_fns import build_task
 from protos import pipeline_pb2
 from tests import tiny_deployed
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 IMAGES = tiny_deployed.images(8)
 TINY = """
   num_classes: 4 labels_offset: 1 image_height: 32 image_width: 40

@@ -10,6 +10,8 @@ from estimator_lib.task import IMAGE, SOURCE_ID
 from model_fns import build_task
 from protos import pipeline_pb2
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 ModeKeys = tf_estimator.ModeKeys
 tf1 = tf.compat.v1
 
@@ -111,7 +113,7 @@ def test_estimators_get_the_views_in_evaluation_and_prediction_alone():
                 spec = build(batch, labels if mode == ModeKeys.EVAL else None, mode)
                 assert spec.predictions['probabilities'].shape == [2, 3]
             kinds = [op.type for op in graph.get_operations()]
-        assert kinds.count('DepthwiseConv2dNative') == 13 * passes
+        assert kinds.count('DepthwiseConv2dNative') == 4 * passes
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,8 @@ from protos import pipeline_pb2
 from tests import tiny_data
 from tests.test_run_train_eval import front_door
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 tf1 = tf.compat.v1
 NAMES = ['red', 'green', 'blue']
 

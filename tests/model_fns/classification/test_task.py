@@ -12,7 +12,7 @@ from model_fns import build_task
 from model_fns.classification import task as task_lib
 from protos import pipeline_pb2
 
-pytestmark = pytest.mark.usefixtures('no_initial_values')
+pytestmark = pytest.mark.usefixtures('no_initial_values', 'shallow_networks')
 
 ModeKeys = tf_estimator.ModeKeys
 

@@ -22,6 +22,8 @@ from model_fns.structures.label_map import LabelMap
 from tests import tiny_detection, tiny_rotated, tiny_two_stage
 from tests.model_fns.detection.records import png, record
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 
 def propose(config):
     return anchor_proposal.propose(model_fns.make_task(config), config)

@@ -3,6 +3,7 @@
 from unittest import mock
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import model_fns
@@ -14,6 +15,8 @@ from model_fns.detection.detector import AnchorFit, build_detector
 from model_fns.structures.label_map import LabelMap
 from tests import tiny_detection, tiny_two_stage
 from tests.model_fns.detection.records import png, record
+
+pytestmark = pytest.mark.usefixtures('shallow_networks')
 
 # Of inputs of 40 x 80: 20 x 20 and 40 x 40 pixels.
 ANCHORS = np.array([[0.0, 0.0, 0.5, 0.25], [0.0, 0.0, 1.0, 0.5]], np.float32)

@@ -18,6 +18,8 @@ from protos import pipeline_pb2
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
 from tests.model_fns.detection.architectures.center_net import test_build
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 DETECTIONS = (
     fields.DETECTION_BOXES,
     fields.DETECTION_CLASSES,

@@ -19,6 +19,8 @@ from model_fns.structures.label_map import LabelMap
 from protos import pipeline_pb2
 from tests import tiny_detection, tiny_rotated, tiny_two_stage
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 SIZE = (100, 150)
 SEEN = 64  # the longest side of an image in which the predictor finds anything
 # Rows, columns: some at the seams of tiles of 64 that share 24.

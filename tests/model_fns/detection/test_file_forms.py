@@ -16,6 +16,8 @@ from model_fns.detection import fields, file_forms
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
 from tests.model_fns.detection import test_deployable
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 PACKAGES = ('tf2onnx', 'onnx', 'onnxruntime')
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 

@@ -14,6 +14,8 @@ from tests import tiny_center_net, tiny_detection, tiny_rotated, tiny_two_stage
 from tests.model_fns.classification.test_merged_views import slowly_resized
 from tests.model_fns.detection.detections.test_fusion import slowly_fused
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 ModeKeys = tf_estimator.ModeKeys
 tf1 = tf.compat.v1
 

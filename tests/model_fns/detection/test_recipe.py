@@ -14,6 +14,8 @@ from protos import pipeline_pb2
 from tests import tiny_detection, tiny_rotated, tiny_two_stage
 from tests.model_fns.recipes.test_tiles import facts_of
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 
 @pytest.mark.parametrize(
     ('objects', 'affordable', 'side', 'reason'),

@@ -13,7 +13,7 @@ from protos import pipeline_pb2
 from tests import tiny_detection, tiny_two_stage
 from tests.model_fns.detection.records import png, record
 
-pytestmark = pytest.mark.usefixtures('no_initial_values')
+pytestmark = pytest.mark.usefixtures('no_initial_values', 'shallow_networks')
 
 ModeKeys = tf_estimator.ModeKeys
 

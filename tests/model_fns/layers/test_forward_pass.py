@@ -13,6 +13,8 @@ from model_fns.detection import fields
 from model_fns.layers import forward_pass, weights
 from protos import pipeline_pb2
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 tf1 = tf.compat.v1
 TRAIN = tf_estimator.ModeKeys.TRAIN
 

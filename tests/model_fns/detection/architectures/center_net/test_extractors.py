@@ -15,6 +15,8 @@ from model_fns.detection.networks.feature_extractors import general
 from protos import center_net_pb2
 from tests.model_fns.backbones import slow_layers
 
+pytestmark = pytest.mark.usefixtures('no_initial_values')
+
 tf1 = tf.compat.v1
 
 
@@ -144,6 +146,7 @@ def test_mobilenets():
     assert variables['FeatureExtractor/upsampling/transposed_3/weights'] == [3, 3, 64, 64]
 
 
+@pytest.mark.usefixtures('initial_values')
 def test_a_level_is_enlarged_added_and_smoothed():
     random = np.random.RandomState(0)
     fine, coarse = (random.normal(size=[1, side, side, 2]).astype(np.float32) for side in (4, 2))

@@ -15,6 +15,8 @@ from model_fns.detection.boxes import quadrilaterals, rotated, targets
 from model_fns.structures import rotated_rectangles
 from tests import initial_values, tiny_detection, tiny_rotated
 
+pytestmark = pytest.mark.usefixtures('shallow_networks')
+
 tf1 = tf.compat.v1
 
 HEIGHT, WIDTH = 64, 80
