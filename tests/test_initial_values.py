@@ -45,6 +45,16 @@ def test_variables_have_the_names_shapes_and_collections_of_users():
     assert len(graph.get_operations()) == 3 < len(of_users.get_operations())  # the handles
 
 
+def test_a_variable_that_is_not_there_cannot_be_used_again():
+    with (
+        initial_values.left_out(),
+        tf.Graph().as_default(),
+        tf1.variable_scope('layer', reuse=True),
+        pytest.raises(ValueError, match='not exist'),
+    ):
+        weights.variable('weights', [2, 3], weights.XAVIER)
+
+
 def test_variables_have_no_values_until_they_are_set():
     with initial_values.left_out():
         graph, created = build()
