@@ -27,7 +27,14 @@ class ClassificationDeployable(interface.Deployable):
         logits: features -> logits [batch, num_classes], in inference.
         postprocess: logits -> outputs, see `ClassificationTask.postprocess`.
         num_classes: number of the logits.
+
+    Attributes:
+        activation: function that computes probabilities of logits.
+        meaning_of_probabilities: what they are, for people.
     """
+
+    activation = staticmethod(tf.nn.softmax)
+    meaning_of_probabilities = 'of each class, in the order of labels.txt; their sum is 1'
 
     def __init__(
         self,
@@ -40,7 +47,7 @@ class ClassificationDeployable(interface.Deployable):
         self.input_shape = input_shape
         self.meanings = {
             LOGITS: 'of each class, in the order of labels.txt',
-            PROBABILITIES: 'of each class, in the order of labels.txt; their sum is 1',
+            PROBABILITIES: self.meaning_of_probabilities,
         }
         self.kind = 'classify'
         self.resize = family.rule()
@@ -73,7 +80,7 @@ class ClassificationDeployable(interface.Deployable):
     def network(self, pixels: tf.Tensor) -> Tensors:
         """Build the logits and probabilities of pixels: float32 [batch, classes] each."""
         logits = self._logits({IMAGE: self._family.normalize(pixels)})
-        return {LOGITS: logits, PROBABILITIES: tf.nn.softmax(logits)}
+        return {LOGITS: logits, PROBABILITIES: self.activation(logits)}
 
     def outputs(self, found: Tensors, features: Features) -> Tensors:
         """Build the outputs of `ClassificationTask.postprocess`, with those of the file.

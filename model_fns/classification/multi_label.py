@@ -19,7 +19,7 @@ from estimator_lib.task import (
     Metric,
     Tensors,
 )
-from estimator_lib.task_interfaces import agreement, deployable
+from estimator_lib.task_interfaces import agreement
 from estimator_lib.task_interfaces.analysis import Analysis
 from model_fns.classification import (
     data_checks,
@@ -51,10 +51,28 @@ _KEYS = {
 }
 
 
+class MultiLabelDeployable(ClassificationDeployable):
+    """The network in a file for small devices, with a sigmoid for each class."""
+
+    activation = staticmethod(tf.sigmoid)
+    meaning_of_probabilities = 'of each class, in the order of labels.txt; each for itself'
+
+    def agreement(
+        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
+    ) -> Dict[str, float]:
+        """Compare the outputs, and the classes that images are said to have."""
+        same = [
+            np.mean((np.asarray(one[LOGITS]) >= 0) == (np.asarray(other[LOGITS]) >= 0))
+            for one, other in zip(expected, found)
+        ]
+        return {CLASSES: float(np.mean(same)), **agreement.compare(expected, found, exact)}
+
+
 class MultiLabelTask(ClassificationTask):
     """Classification of images into any number of the classes; arguments are those of the base."""
 
     _presentation_class = MultiLabelPresentation
+    _deployable_class = MultiLabelDeployable
 
     def decode(self, serialized: tf.Tensor) -> Example:
         """Decode one record; its labels become float32 [num_classes], 1 for each label.
@@ -135,51 +153,9 @@ class MultiLabelTask(ClassificationTask):
         """Return the names that `finish_metrics` may return."""
         return multi_label_metrics.metric_names(self._num_classes)
 
-    def deployable(
-        self, ops: deployable.Ops, options: Mapping[str, Any]
-    ) -> ClassificationDeployable:
-        """Build the network for small devices."""
-        single = super().deployable(ops, options)
-        return MultiLabelDeployable.from_single(single)
-
     def _create_checks(self) -> data_checks.MultiLabelChecks:
         return data_checks.MultiLabelChecks(*self._labeling(), self._preprocess.channels, True)
 
     def _create_analysis(self) -> Analysis:
         names, to_pixels = self.presentation.class_names, self._preprocess.denormalize
         return Analysis(lambda: MultiLabelAnalyzer(names, to_pixels))
-
-
-class MultiLabelDeployable(ClassificationDeployable):
-    """The network in a file for small devices, with a sigmoid for each class."""
-
-    @classmethod
-    def from_single(cls, single: ClassificationDeployable) -> MultiLabelDeployable:
-        """Return the network of a classifier of single labels, with sigmoids."""
-        made = cls(
-            single.input_shape,
-            single._family,
-            single._logits,
-            single._postprocess,
-            single._num_classes,
-        )
-        made.meanings = {
-            **made.meanings,
-            PROBABILITIES: 'of each class, in the order of labels.txt; each for itself',
-        }
-        return made
-
-    def network(self, pixels: tf.Tensor) -> Tensors:
-        """Build the logits and probabilities of pixels: float32 [batch, classes] each."""
-        logits = self._logits({IMAGE: self._family.normalize(pixels)})
-        return {LOGITS: logits, PROBABILITIES: tf.sigmoid(logits)}
-
-    def agreement(
-        self, expected: Sequence[Arrays], found: Sequence[Arrays], exact: bool
-    ) -> Dict[str, float]:
-        """Compare the outputs, and the classes that images are said to have."""
-        same = [
-            np.mean((np.asarray(one[LOGITS]) >= 0) == (np.asarray(other[LOGITS]) >= 0))
-            for one, other in zip(expected, found)
-        ]
-        return {CLASSES: float(np.mean(same)), **agreement.compare(expected, found, exact)}

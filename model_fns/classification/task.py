@@ -86,6 +86,7 @@ class ClassificationTask(Task):
 
     hub_tag = 'image-classification'
     _presentation_class = ClassificationPresentation
+    _deployable_class = ClassificationDeployable
 
     def __init__(
         self,
@@ -336,7 +337,7 @@ class ClassificationTask(Task):
         """Build the network for small devices."""
         del ops
         deployable.refuse_options(options, 'a classifier finds no objects')
-        return ClassificationDeployable(
+        return self._deployable_class(
             (self._height, self._width, self._channels),
             self._preprocess,
             lambda features: self.predict(features, ModeKeys.PREDICT)[LOGITS],
