@@ -8,6 +8,7 @@ from estimator_lib.checkpoints import model_variables
 from estimator_lib.export import formats, samples
 from estimator_lib.export.devices import device_files, static_graph
 from estimator_lib.export.writers import Source
+from estimator_lib.task_interfaces.deployable import DeploymentOptions
 from tests.model_fns.segmentation import tiny_networks
 
 tf1 = tf.compat.v1
@@ -96,7 +97,7 @@ class Deployed:
         **options,
     ):
         writer = formats.create_writer(format_name)
-        self.deployable = task.deployable(writer.ops, options)
+        self.deployable = task.deployable(writer.ops, DeploymentOptions(**options))
         self.graph = static_graph.build(self.deployable, Source(task, config, checkpoint), batch)
         path = str(folder / writer.file_name)
         representative = samples.pixels(task, self.deployable, calibration)

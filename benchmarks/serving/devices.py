@@ -30,7 +30,7 @@ from estimator_lib.export.writers import Source, Writer
 from estimator_lib.processes import child_processes
 from estimator_lib.task import Arrays, Task
 from estimator_lib.task_interfaces import agreement
-from estimator_lib.task_interfaces.deployable import Deployable
+from estimator_lib.task_interfaces.deployable import NO_CHANGES, Deployable
 from model_fns import build_task
 from model_fns.cli import builtin_configs
 from protos import export_pb2, model_pb2, pipeline_pb2
@@ -145,7 +145,7 @@ def _run(
     path = export if writer.artifacts_folder else os.path.join(export, writer.file_name)
     inputs, deployable = [image[np.newaxis] for image in images], None
     if isinstance(writer, DeviceWriter):
-        deployable = source.task.deployable(writer.ops, {})
+        deployable = source.task.deployable(writer.ops, NO_CHANGES)
         inputs = samples.pixels(source.task, deployable, images)
     if isinstance(writer, SavedModelWriter):
         model = tf.saved_model.load(path)

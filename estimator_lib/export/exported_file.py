@@ -32,7 +32,7 @@ from estimator_lib.export.foreign import foreign_graph, foreign_tflite
 from estimator_lib.export.foreign.foreign_file import ForeignFile
 from estimator_lib.processes import child_processes, journals
 from estimator_lib.task import Features, Task, Tensors
-from estimator_lib.task_interfaces.deployable import content
+from estimator_lib.task_interfaces.deployable import NO_CHANGES, content
 
 tf1 = tf.compat.v1
 
@@ -70,7 +70,7 @@ class ExportedFile:
         check_content(path, writer.ends_process)
         self._model = writer.load(path)
         self._outputs = self._model.about['outputs']
-        self._deployable = task.deployable(writer.ops, {}).of_file(self._outputs)
+        self._deployable = task.deployable(writer.ops, NO_CHANGES).of_file(self._outputs)
         self.scales_down_to = self._deployable.scales_down_to
         self._input = self._model.about['inputs'][static_graph.INPUT]
         sides = _known(self._input['shape'])[1:3]

@@ -13,23 +13,26 @@ from estimator_lib.export.devices.tflite import TfliteWriter
 from estimator_lib.export.frozen_graph import FrozenGraphWriter
 from estimator_lib.export.saved_model import SavedModelWriter
 from estimator_lib.export.writers import Writer
+from estimator_lib.task_interfaces.deployable import NO_CHANGES, DeploymentOptions
 
 WRITERS: Mapping[str, Type[Writer[Any]]] = {
     writer.name: writer
     for writer in (SavedModelWriter, FrozenGraphWriter, TfliteWriter, OnnxWriter)
 }
-_TASK_OPTIONS = 'task_options'
+_DEPLOYMENT = 'deployment'
 
 
 def create_writer(
-    name: str, options: Mapping[str, Any] = {}, task_options: Mapping[str, Any] = {}
+    name: str,
+    options: Mapping[str, Any] = {},
+    deployment: DeploymentOptions = NO_CHANGES,
 ) -> Writer[Any]:
     """Return the writer of a format.
 
     Args:
         name: of the format.
         options: those of any format that were given, by the names of their flags.
-        task_options: the same of the options that a task knows, see `Task.deployable`.
+        deployment: options that tasks know.
 
     Raises:
         errors.UserError: there is no such format, or it does not have an option.
@@ -38,16 +41,16 @@ def create_writer(
         raise errors.UserError(f'--format={name}: unknown{errors.did_you_mean(name, WRITERS)}')
     for option in options:
         _require_option(name, option, option)
-    for option in task_options:
-        _require_option(name, _TASK_OPTIONS, option)
-    if task_options:
-        options = {**options, _TASK_OPTIONS: task_options}
+    for option in deployment.changed():
+        _require_option(name, _DEPLOYMENT, option)
+    if deployment.changed():
+        options = {**options, _DEPLOYMENT: deployment}
     return WRITERS[name](**options)
 
 
 def option_names() -> List[str]:
     """Return the names of the options of all formats, without those that only a task knows."""
-    names = {field: None for name in WRITERS for field in _fields(name) if field != _TASK_OPTIONS}
+    names = {field: None for name in WRITERS for field in _fields(name) if field != _DEPLOYMENT}
     return list(names)
 
 

@@ -17,13 +17,14 @@ A writer of a format asks for nothing else: see `formats`.
 from __future__ import annotations
 
 import abc
+import dataclasses
 import enum
 from types import MappingProxyType
 from typing import (
     Any,
+    ClassVar,
     Collection,
     Dict,
-    FrozenSet,
     List,
     Mapping,
     NamedTuple,
@@ -56,6 +57,47 @@ class Ops(enum.Enum):
     CORE = 'core'
     TFLITE = 'tflite'
     TFLITE_INT8 = 'tflite_int8'
+
+
+@dataclasses.dataclass(frozen=True)
+class DeploymentOptions:
+    """Options of an export that change the network of a file; a task refuses those of others.
+
+    Attributes:
+        max_detections: largest number of detections of an image; None: that of the config.
+        fast_nms: True: boxes of different classes suppress each other, too.
+        suppression: `STANDARD`: the file drops boxes that overlap; else another form of the task.
+        confidence_masks: True: the only output is a mask of probabilities for each class.
+    """
+
+    STANDARD: ClassVar[str] = 'standard'
+
+    max_detections: Optional[int] = None
+    fast_nms: bool = False
+    suppression: str = STANDARD
+    confidence_masks: bool = False
+
+    def changed(self) -> List[str]:
+        """Return the names of the options that have another value than their default."""
+        fields = dataclasses.fields(self)
+        return [field.name for field in fields if getattr(self, field.name) != field.default]
+
+    def refuse_others(self, known: Collection[str], reason: str) -> None:
+        """Refuse options that mean nothing to a task.
+
+        Args:
+            known: names of the options that the task has.
+            reason: why it has no others.
+
+        Raises:
+            errors.UserError: another one is set.
+        """
+        for name in self.changed():
+            if name not in known:
+                raise errors.UserError(f'--{name}: {reason}; leave it out.')
+
+
+NO_CHANGES = DeploymentOptions()
 
 
 class Content(enum.Enum):
@@ -115,6 +157,7 @@ class Deployable(abc.ABC):
         scales_down_to: height and width of the largest image whose outputs for each pixel are of
             that pixel; larger images are scaled down. None: there are no such outputs.
         notes: sentences for who runs the file, which an export says.
+        tflite_ops: custom ops that a TFLite file of this network must have.
     """
 
     input_shape: Tuple[Optional[int], Optional[int], int]
@@ -128,6 +171,7 @@ class Deployable(abc.ABC):
     sizes: Mapping[str, Sequence[Optional[int]]] = MappingProxyType({})
     scales_down_to: Optional[Tuple[int, int]] = None
     notes: Sequence[str] = ()
+    tflite_ops: Collection[str] = ()
 
     @abc.abstractmethod
     def pixels(self, features: Features) -> tf.Tensor:
@@ -194,11 +238,6 @@ class Deployable(abc.ABC):
         """
         del raw
         return {}
-
-    def custom_ops(self, ops: Ops) -> FrozenSet[str]:
-        """Return the custom ops that a file of this network must have."""
-        del ops
-        return frozenset()
 
     def plugin_node(self) -> Optional[PluginNode]:
         """Return the node that ends the file; None: the outputs are those of `finish`."""
@@ -268,17 +307,3 @@ def content(pixels: np.ndarray, sizes: Optional[np.ndarray]) -> List[np.ndarray]
     return [
         pixels[index : index + 1, :height, :width] for index, (height, width) in enumerate(sizes)
     ]
-
-
-def refuse_options(options: Mapping[str, Any], reason: str) -> None:
-    """Refuse flags that mean nothing to a task.
-
-    Args:
-        options: the task's options of an export that the user set, by name.
-        reason: why not.
-
-    Raises:
-        errors.UserError: there are any.
-    """
-    for name in options:
-        raise errors.UserError(f'--{name}: {reason}; leave it out.')

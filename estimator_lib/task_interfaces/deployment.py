@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, TypeVar
+from typing import Dict, Optional, Sequence, Tuple, TypeVar
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task_interfaces import agreement
-from estimator_lib.task_interfaces.deployable import Deployable, Ops
+from estimator_lib.task_interfaces.deployable import NO_CHANGES, Deployable, DeploymentOptions, Ops
 from estimator_lib.task_interfaces.image_format import COLOR, ImageFormat
 from estimator_lib.task_interfaces.tensors import Arrays, Features, Tensors
 
@@ -104,16 +104,15 @@ class Deployment(abc.ABC):
         """Return the name of the input in frozen graphs, as programs for published ones feed it."""
         return 'image_tensor'
 
-    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+    def deployable(self, ops: Ops, options: DeploymentOptions = NO_CHANGES) -> Deployable:
         """Return the network in its form for small devices.
 
         Args:
             ops: the ops that the format can compute.
-            options: the options of an export that belong to the task (`max_detections`,
-                `fast_nms`, `suppression`, `confidence_masks`), by name: those that the user set.
+            options: changes of the network for the file.
 
         Raises:
-            errors.UserError: the task does not know an option, or the format cannot express its
+            errors.UserError: the task does not have an option, or the format cannot express its
                 config; nothing has been built.
         """
         del ops, options

@@ -22,8 +22,8 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from estimator_lib.task_interfaces import deployable
 from estimator_lib.task_interfaces.analysis import Analysis
+from estimator_lib.task_interfaces.deployable import NO_CHANGES, DeploymentOptions, Ops
 from model_fns import checkpoint_scopes, layers
 from model_fns.augmentation import pipeline
 from model_fns.augmentation.pipeline import Augmentation
@@ -332,11 +332,11 @@ class ClassificationTask(Task):
         return {**self.postprocess(served, {}), **served}
 
     def deployable(
-        self, ops: deployable.Ops, options: Mapping[str, Any]
+        self, ops: Ops, options: DeploymentOptions = NO_CHANGES
     ) -> ClassificationDeployable:
         """Build the network for small devices."""
         del ops
-        deployable.refuse_options(options, 'a classifier finds no objects')
+        options.refuse_others((), 'a classifier finds no objects')
         return self._deployable_class(
             (self._height, self._width, self._channels),
             self._preprocess,

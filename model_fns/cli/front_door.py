@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import logging
 import os
@@ -18,6 +19,7 @@ from estimator_lib.export import artifacts, exported_file, exporting, formats
 from estimator_lib.export.metadata import triton
 from estimator_lib.run_records import results
 from estimator_lib.task import Task
+from estimator_lib.task_interfaces.deployable import DeploymentOptions
 from model_fns import build_task, extras, make_task, validate
 from model_fns.cli import (
     builtin_configs,
@@ -50,8 +52,7 @@ _PATHS = (
 )
 # Options that name a model in place of a checkpoint of `model_dir`.
 _MODELS = ('checkpoint_path', 'checkpoint_dir', 'saved_model_dir', 'model_file')
-# Of an export, see `Task.deployable`.
-_TASK_OPTIONS = ('max_detections', 'fast_nms', 'suppression', 'confidence_masks')
+_DEPLOYMENT = [field.name for field in dataclasses.fields(DeploymentOptions)]
 
 
 def run(options: RunOptions) -> None:
@@ -275,7 +276,7 @@ def _export(options: RunOptions) -> None:
     writer = formats.create_writer(
         options.format,
         _changed(options, formats.option_names()),
-        _changed(options, _TASK_OPTIONS),
+        DeploymentOptions(**_changed(options, _DEPLOYMENT)),
     )
     measure = functools.partial(training.measure_file, task, config, checkpoint)
     path = exporting.export(task, config, checkpoint, options.export_dir, writer, measure=measure)

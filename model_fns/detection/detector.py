@@ -30,7 +30,7 @@ from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.registry import Registry
 from estimator_lib.task import Tensors
 from estimator_lib.task_interfaces.checkpoint_mapping import CheckpointMapping, ClassAxis
-from estimator_lib.task_interfaces.deployable import Deployable, Ops
+from estimator_lib.task_interfaces.deployable import Deployable, DeploymentOptions, Ops
 from model_fns import checkpoint_scopes
 from model_fns.detection import fields
 from model_fns.detection.boxes.family import BoxFamily
@@ -174,8 +174,13 @@ class Detector(CheckpointMapping, abc.ABC):
         return None
 
     @abc.abstractmethod
-    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
-        """Build the deployable form; its outputs have the class ids of the task."""
+    def deployable(self, ops: Ops, options: DeploymentOptions) -> Deployable:
+        """Build the deployable form; its outputs have the class ids of the task.
+
+        Args:
+            ops: the ops that the format can compute.
+            options: changes of the network for the file, which `forms.check_options` accepts.
+        """
 
     def export_outputs(self, outputs: Tensors) -> Tensors:
         """Select the outputs of a served model, without those for pictures only.
@@ -292,6 +297,17 @@ def content_shares(true_shapes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
     """
     size = tf.cast(tf.shape(images)[1:3], tf.float32)
     return tf.cast(true_shapes[:, :2], tf.float32) / size
+
+
+def content_windows(true_shapes: tf.Tensor, images: tf.Tensor) -> tf.Tensor:
+    """Compute the windows of images without padding, normalized to the input: float32 [B, 4].
+
+    Args:
+        true_shapes: int32 [B, 3].
+        images: [B, height, width, channels].
+    """
+    far = content_shares(true_shapes, images)
+    return tf.concat([tf.zeros_like(far), far], axis=1)
 
 
 def fill_padding(

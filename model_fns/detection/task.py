@@ -22,13 +22,12 @@ from estimator_lib.task import (
     Tensors,
 )
 from estimator_lib.task_interfaces.analysis import Analysis
-from estimator_lib.task_interfaces.deployable import Deployable, Ops
+from estimator_lib.task_interfaces.deployable import NO_CHANGES, Deployable, DeploymentOptions, Ops
 from model_fns.detection import (
     batch_spec,
     data_checks,
     detector,
     fields,
-    file_agreement,
     merged_views,
     metrics,
 )
@@ -37,6 +36,7 @@ from model_fns.detection.analysis import resampling
 from model_fns.detection.analysis.analyzer import DetectionAnalyzer
 from model_fns.detection.boxes import targets
 from model_fns.detection.data import augmentation, image_resizers, inputs, sequences
+from model_fns.detection.deployment import file_agreement, forms
 from model_fns.detection.detections import pictures, post_processing
 from model_fns.detection.metrics.coco import CocoEvaluator
 from model_fns.detection.presentation import DetectionPresentation
@@ -275,8 +275,9 @@ class DetectionTask(Task):
         exported._views = None
         return exported
 
-    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+    def deployable(self, ops: Ops, options: DeploymentOptions = NO_CHANGES) -> Deployable:
         """Build the deployable form of the model; see `detector.Detector.deployable`."""
+        forms.check_options(ops, options)
         return self._model.deployable(ops, options)
 
     def export_outputs(self, outputs: Tensors) -> Tensors:

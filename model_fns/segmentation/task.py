@@ -20,8 +20,8 @@ from estimator_lib.task import (
     Task,
     Tensors,
 )
-from estimator_lib.task_interfaces import deployable
 from estimator_lib.task_interfaces.analysis import Analysis
+from estimator_lib.task_interfaces.deployable import NO_CHANGES, DeploymentOptions, Ops
 from model_fns import checkpoint_scopes
 from model_fns.layers import quantization
 from model_fns.segmentation import (
@@ -58,7 +58,6 @@ ModeKeys = tf_estimator.ModeKeys
 # DeepLab trains biases twice as fast as the rest.
 BIAS_GRADIENT_MULTIPLIER = 2.0
 
-_ONLY_MASKS = 'confidence_masks'  # option of an export for devices
 _TRAINING_METRICS = ('miou', metrics.PIXEL_ACCURACY)
 
 
@@ -338,11 +337,12 @@ class SegmentationTask(Task):
         """Resize outputs to the images that evaluation has prepared, zero in the padding."""
         return serving.fit_outputs(served, sizes, features)
 
-    def deployable(self, ops: deployable.Ops, options: Mapping[str, Any]) -> SegmentationDeployable:
+    def deployable(
+        self, ops: Ops, options: DeploymentOptions = NO_CHANGES
+    ) -> SegmentationDeployable:
         """Build the network for small devices, for images of the least size of evaluations."""
         del ops
-        others = {name: value for name, value in options.items() if name != _ONLY_MASKS}
-        deployable.refuse_options(others, 'segmentation finds no boxes')
+        options.refuse_others(('confidence_masks',), 'segmentation finds no boxes')
         network = SegmentationDeployable(
             evaluation_sizes.least_size(self._model),
             lambda images: self.predict({fields.IMAGE: images}, ModeKeys.PREDICT),
@@ -352,7 +352,7 @@ class SegmentationTask(Task):
             self._dataset.num_classes,
             self._preprocessor.resize is not None,
         )
-        return network.only_masks() if options.get(_ONLY_MASKS) else network
+        return network.only_masks() if options.confidence_masks else network
 
     def image_tensor_name(self) -> str:
         """Return DeepLab's name of the input."""

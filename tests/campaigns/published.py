@@ -252,9 +252,10 @@ def _export_int8(task: Any, config: Any, folder: str, image: Any) -> str:
 
     from estimator_lib.export import exporting
     from estimator_lib.export.devices import tflite
+    from estimator_lib.task_interfaces.deployable import DeploymentOptions
 
     writer = tflite.TfliteWriter(
-        representative_examples=_CALIBRATING, task_options={'max_detections': 10}
+        representative_examples=_CALIBRATING, deployment=DeploymentOptions(max_detections=10)
     )
     path = exporting.export(task, config, folder, f'{folder}/files', writer)
     run = tf.lite.Interpreter(f'{path}/model.tflite').get_signature_runner()

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from estimator_lib.task import IMAGE, SOURCE_ID, CheckpointMapping, Presentation, Task
-from estimator_lib.task_interfaces.deployable import Deployable, refuse_options
+from estimator_lib.task_interfaces.deployable import NO_CHANGES, Deployable
 
 tf1 = tf.compat.v1
 
@@ -80,8 +80,8 @@ class TinyTask(Task):
     def export_outputs(self, outputs):
         return {name: outputs[name] for name in ('logits', 'classes')}
 
-    def deployable(self, ops, options):
-        refuse_options(options, 'a tiny task knows none')
+    def deployable(self, ops, options=NO_CHANGES):
+        options.refuse_others((), 'a tiny task knows none')
         return TinyDeployable(self)
 
 

@@ -135,7 +135,7 @@ def test_a_picture_of_classes_lies_beside_the_image(tmp_path):
     """The program of a segmentation writes the classes at the size of the image."""
     config = text_format.Parse(SEGMENTATION, pipeline_pb2.TrainEvalPipelineConfig())
     task = build_task(config)
-    deployable = task.deployable(formats.WRITERS['onnx'].ops, {})
+    deployable = task.deployable(formats.WRITERS['onnx'].ops)
     lines = '\n'.join(deployable.report)
     classes = np.arange(33 * 41).reshape([1, 33, 41]) % 3
     values = {
@@ -158,6 +158,6 @@ def test_a_picture_of_classes_lies_beside_the_image(tmp_path):
 @pytest.mark.parametrize('case', ['padded detector', 'segmentation'])
 def test_files_that_cannot_resize_are_refused(case):
     config = text_format.Parse(CASES[case][0], pipeline_pb2.TrainEvalPipelineConfig())
-    deployable = build_task(config).deployable(formats.WRITERS['onnx'].ops, {})
+    deployable = build_task(config).deployable(formats.WRITERS['onnx'].ops)
     with pytest.raises(errors.UserError, match='--input=image: the file would resize images by'):
         whole_images.WholeImages(deployable)

@@ -29,6 +29,7 @@ from estimator_lib.export.devices.device_files import DeviceWriter
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.graphs import losses
 from estimator_lib.task import Task
+from estimator_lib.task_interfaces.deployable import NO_CHANGES
 from protos import export_pb2, pipeline_pb2
 from vision_extras.benchmark import results, timing
 
@@ -140,7 +141,7 @@ class _Benchmark:
         inputs = [image[np.newaxis] for image in timed]
         metrics, measured_on = self.metrics, results.CHECKPOINT
         if isinstance(writer, DeviceWriter):
-            inputs = samples.pixels(task, task.deployable(writer.ops, {}), timed)
+            inputs = samples.pixels(task, task.deployable(writer.ops, NO_CHANGES), timed)
             metrics = flatten(task, training.evaluate_file(task, config, file))
             measured_on = results.FILE
         return results.Row(

@@ -20,7 +20,7 @@ from estimator_lib.export.devices.static_graph import StaticGraph
 from estimator_lib.export.metadata import client_program, model_facts
 from estimator_lib.export.writers import Source, Writer
 from estimator_lib.task_interfaces import agreement
-from estimator_lib.task_interfaces.deployable import Deployable, Ops
+from estimator_lib.task_interfaces.deployable import NO_CHANGES, Deployable, DeploymentOptions, Ops
 from protos import pipeline_pb2
 
 log = logging.getLogger('estimator_lib')
@@ -81,7 +81,7 @@ class DeviceWriter(Writer[DeviceModel]):
         keep_float: names of tensors that `INT8` leaves in float.
         max_loss: of the main metric against the checkpoint, for files that round; None: outputs
             must agree with those of the network.
-        task_options: see `Task.deployable`.
+        deployment: changes of the network for the file.
         ops: what the format computes with.
         quantizes: the kinds of arithmetic that the format has.
         ends_process: whether loading a corrupt file may end the process by a signal.
@@ -93,7 +93,7 @@ class DeviceWriter(Writer[DeviceModel]):
     representative_examples: int = _EXAMPLES
     keep_float: Tuple[str, ...] = ()
     max_loss: Optional[float] = None
-    task_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    deployment: DeploymentOptions = NO_CHANGES
 
     ops: ClassVar[Ops]
     runtime: ClassVar[Optional[client_program.Runtime]] = None
@@ -168,7 +168,7 @@ class DeviceWriter(Writer[DeviceModel]):
             raise errors.UserError(
                 f'max_loss={self.max_loss:g} needs an evaluation: pass measure to export().'
             )
-        deployable = self.wrap_network(task.deployable(self.ops, self.task_options))
+        deployable = self.wrap_network(task.deployable(self.ops, self.deployment))
         self.check()
         representative: List[np.ndarray] = []
         if quantize == INT8:

@@ -81,7 +81,7 @@ class TfliteWriter(DeviceWriter):
                 content = int8_tensors.convert(converter, self.keep_float)
             else:
                 content = converter.convert()
-        _require_custom_ops(content, graph.deployable.custom_ops(self.ops), path)
+        _require_custom_ops(content, graph.deployable.tflite_ops, path)
         with tf.io.gfile.GFile(path, 'wb') as file:
             file.write(content)
 
@@ -206,7 +206,7 @@ def _converter(
         _save(graph, os.path.join(folder, 'saved_model'), is_int8=quantize == INT8)
         converter = tf.lite.TFLiteConverter.from_saved_model(os.path.join(folder, 'saved_model'))
         # Without this, an unknown op would become a custom op that no interpreter can run.
-        converter.allow_custom_ops = bool(graph.deployable.custom_ops(Ops.TFLITE))
+        converter.allow_custom_ops = bool(graph.deployable.tflite_ops)
         if quantize != NONE:
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
         if quantize == FLOAT16:

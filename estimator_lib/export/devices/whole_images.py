@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, FrozenSet, Optional, Sequence
+from typing import Dict, Optional, Sequence
 
 import tensorflow as tf
 
@@ -69,10 +69,6 @@ class WholeImages(Deployable):
     def intermediates(self, raw: Tensors) -> Tensors:
         """Return the values by which a file is compared."""
         return self._network.intermediates(raw)
-
-    def custom_ops(self, ops: Ops) -> FrozenSet[str]:
-        """Return the custom ops of the network."""
-        return self._network.custom_ops(ops)
 
     def plugin_node(self) -> Optional[PluginNode]:
         """Return the node that ends the file."""

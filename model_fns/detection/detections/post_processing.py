@@ -72,9 +72,8 @@ class PostProcessor:
         self.rules = rules
         self._background_columns = int(background_column)
 
-    def with_rules(self, **changes: Any) -> PostProcessor:
+    def with_rules(self, rules: suppression.Rules) -> PostProcessor:
         """Return the same with other rules of suppression."""
-        rules = dataclasses.replace(self.rules, **changes)
         return PostProcessor(self.converter, rules, bool(self._background_columns))
 
     def class_scores(self, class_logits: tf.Tensor) -> tf.Tensor:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import ContextManager, Optional, Tuple
+from typing import ContextManager, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -208,10 +208,31 @@ def _detections(
 ) -> Detections:
     """Clip survivors to their windows, and keep the N best in descending order of scores."""
     slots, classes = left.places % pairs.slots, left.places // pairs.slots
-    # Clipped after suppression, as published: overlaps are those of whole boxes.
-    boxes = select_by_class(tf.gather(pairs.boxes, slots, batch_dims=1), classes)
-    scores = left.scores
+    detections = Detections(
+        boxes=select_by_class(tf.gather(pairs.boxes, slots, batch_dims=1), classes),
+        scores=left.scores,
+        classes=classes,
+        anchors=tf.gather(pairs.anchors, slots, batch_dims=1),
+        counts=tf.zeros_like(left.scores[:, 0]),
+    )
+    return keep_best(detections, rules.max_total, rules, windows)
+
+
+def keep_best(
+    detections: Detections, most: Union[int, tf.Tensor], rules: Rules, windows: Optional[tf.Tensor]
+) -> Detections:
+    """Clip detections to their windows, and keep the best in descending order of scores.
+
+    Args:
+        detections: detections in any order; a score of -inf is that of no detection, and counts
+            mean nothing.
+        most: number of rows to keep.
+        rules: `drop_empty` and `change_frame` say what becomes of boxes beyond the window.
+        windows: float32 [B, 4] or [1, 4]; None: boxes stay as they are.
+    """
+    boxes, scores = detections.boxes, detections.scores
     if windows is not None:
+        # Clipped after suppression, as published: overlaps are those of whole boxes.
         boxes = rules.family.clip_to_window(boxes, windows[:, tf.newaxis])
         if rules.drop_empty:
             # As published, this comes after suppression: such boxes have taken places of
@@ -220,15 +241,13 @@ def _detections(
             scores = tf.where(visible, scores, tf.constant(-float('inf')))
         if rules.change_frame:
             boxes = rules.family.change_frame(boxes, windows[:, tf.newaxis])
-    best, rows = tf.math.top_k(scores, rules.max_total)
+    best, rows = tf.math.top_k(scores, most)
 
     def picked(values: tf.Tensor) -> tf.Tensor:
         return tf.gather(values, rows, batch_dims=1)
 
-    anchors = tf.gather(pairs.anchors, picked(slots), batch_dims=1)
-    return _zero_padded(
-        Detections(picked(boxes), best, picked(classes), anchors, tf.zeros_like(best[:, 0]))
-    )
+    classes, anchors = picked(detections.classes), picked(detections.anchors)
+    return _zero_padded(Detections(picked(boxes), best, classes, anchors, detections.counts))
 
 
 def _zero_padded(detections: Detections) -> Detections:

@@ -40,7 +40,7 @@ class LineDeployable(Deployable):
 class DeployedLine(tiny_task.Presented, line_task.Line):
     """Draws a picture as bright as its output."""
 
-    def deployable(self, ops, options):
+    def deployable(self, ops, options=None):
         del ops, options
         return LineDeployable(self)
 

@@ -5,6 +5,7 @@ from estimator_lib.export import formats
 from estimator_lib.export.devices.device_files import DeviceWriter
 from estimator_lib.export.devices.tflite import TfliteWriter
 from estimator_lib.export.saved_model import SavedModelWriter
+from estimator_lib.task_interfaces.deployable import DeploymentOptions
 
 
 def test_writers_by_name_and_by_the_end_of_a_file():
@@ -29,8 +30,9 @@ def test_an_unknown_format():
 def test_options_of_a_format():
     writer = formats.create_writer('saved_model', {'warmup_requests': 3, 'signature_name': 'x'})
     assert writer == SavedModelWriter(None, 'x', 3)
-    writer = formats.create_writer('tflite', {'quantize': 'int8'}, {'max_detections': 5})
-    assert writer == TfliteWriter('int8', 100, task_options={'max_detections': 5})
+    five = DeploymentOptions(max_detections=5)
+    writer = formats.create_writer('tflite', {'quantize': 'int8'}, five)
+    assert writer == TfliteWriter('int8', 100, deployment=five)
     assert set(formats.option_names()) == {
         'input_type',
         'signature_name',
@@ -73,5 +75,5 @@ def test_an_option_of_another_format_is_refused(name, options, expected):
 @pytest.mark.parametrize('name', ['saved_model', 'frozen_graph'])
 def test_an_option_of_a_task_is_of_files_for_devices(name):
     with pytest.raises(errors.UserError) as caught:
-        formats.create_writer(name, {}, {'fast_nms': True})
+        formats.create_writer(name, {}, DeploymentOptions(fast_nms=True))
     assert str(caught.value) == f'--fast_nms {DEVICES}'

@@ -85,7 +85,7 @@ def test_a_representative_set_that_is_empty(tmp_path):
 def test_pixels_are_what_the_task_makes_of_an_image():
     task = tiny_task.TinyTask()
     image = np.random.RandomState(0).randint(0, 256, [9, 12, 3]).astype(np.uint8)
-    (found,) = samples.pixels(task, task.deployable(None, {}), [image])
+    (found,) = samples.pixels(task, task.deployable(None), [image])
     expected = tf.image.resize(tf.cast(image, tf.float32), [6, 6])
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected[tf.newaxis], atol=1e-4)

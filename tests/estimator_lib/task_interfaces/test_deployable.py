@@ -16,7 +16,6 @@ def test_unless_a_task_says_otherwise_the_raw_outputs_are_those_of_the_file():
     one = Plain(tiny_task.TinyTask())
     for ops in deployable.Ops:
         assert one.finish({'a': 1}, ops) == {'a': 1}
-        assert one.custom_ops(ops) == frozenset()
 
 
 def test_unless_a_task_says_otherwise_numbers_are_compared():
@@ -28,7 +27,10 @@ def test_unless_a_task_says_otherwise_numbers_are_compared():
 
 
 def test_an_option_that_a_task_does_not_know_is_refused():
-    deployable.refuse_options({}, 'none is known')
+    deployable.NO_CHANGES.refuse_others((), 'none is known')
+    options = deployable.DeploymentOptions(max_detections=5, fast_nms=True)
+    assert options.changed() == ['max_detections', 'fast_nms']
+    options.refuse_others(('max_detections', 'fast_nms'), 'others are not known')
     with pytest.raises(errors.UserError) as caught:
-        deployable.refuse_options({'max_detections': 5}, 'a classifier finds no objects')
+        options.refuse_others(('fast_nms',), 'a classifier finds no objects')
     assert str(caught.value) == ('--max_detections: a classifier finds no objects; leave it out.')

@@ -27,7 +27,7 @@ def test_a_server_receives_images_alone():
 
 def test_files_for_devices_are_refused():
     with pytest.raises(errors.UserError, match='served has no files for devices; expected --form'):
-        Served().deployable(Ops.CORE, {})
+        Served().deployable(Ops.CORE)
 
 
 def test_a_task_has_features_of_a_servers_images():

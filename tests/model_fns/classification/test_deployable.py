@@ -5,7 +5,7 @@ import pytest
 from google.protobuf import text_format
 
 from estimator_lib import errors
-from estimator_lib.task_interfaces.deployable import Ops
+from estimator_lib.task_interfaces.deployable import DeploymentOptions, Ops
 from model_fns import build_task
 from protos import pipeline_pb2
 from tests import tiny_deployed
@@ -71,7 +71,7 @@ def test_a_network_that_was_trained_for_it_becomes_int8(tmp_path):
 def test_pixels_are_those_that_the_network_saw(preprocessing, tmp_path):
     text = f'{TINY} preprocessing: "{preprocessing}"'
     task = build_task(config_of(text))
-    deployable = task.deployable(Ops.CORE, {})
+    deployable = task.deployable(Ops.CORE)
     assert deployable.input_shape == (32, 40, 3)
     (found,) = tiny_deployed.samples.pixels(task, deployable, IMAGES[:1])
     # The middle of the image: 40 x 44 to 32 x 40.
@@ -82,7 +82,7 @@ def test_pixels_are_those_that_the_network_saw(preprocessing, tmp_path):
 
 
 def test_a_class_counts_as_the_same_where_both_are_as_probable():
-    deployable = build_task(config_of()).deployable(Ops.CORE, {})
+    deployable = build_task(config_of()).deployable(Ops.CORE)
     expected = [{'logits': np.log([[0.6, 0.3, 0.1]]), 'probabilities': np.array([[0.6, 0.3, 0.1]])}]
     found = [{'logits': np.log([[0.3, 0.6, 0.1]]), 'probabilities': np.array([[0.3, 0.6, 0.1]])}]
     assert deployable.agreement(expected, found, exact=False)['classes'] == 0.0
@@ -96,4 +96,4 @@ def test_a_class_counts_as_the_same_where_both_are_as_probable():
 @pytest.mark.parametrize('name', ['fast_nms', 'confidence_masks'])
 def test_options_of_other_tasks_are_refused(name):
     with pytest.raises(errors.UserError, match=f'--{name}: a classifier finds no objects'):
-        build_task(config_of()).deployable(Ops.CORE, {name: True})
+        build_task(config_of()).deployable(Ops.CORE, DeploymentOptions(**{name: True}))

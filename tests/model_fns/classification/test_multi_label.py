@@ -186,7 +186,7 @@ def test_postprocessing_and_files_for_devices(data):
         values = session.run(outputs)
     np.testing.assert_allclose(values['probabilities'], [[0.5, 0.11920292, 0.95257413]], rtol=1e-6)
     np.testing.assert_array_equal(values['classes'], [[1, 0, 1]])
-    device = task.deployable(None, {})
+    device = task.deployable(None)
     logits = [{'logits': np.array([[1.0, -1.0]])}], [{'logits': np.array([[2.0, 1.0]])}]
     assert device.agreement(*logits, exact=False)['classes'] == 0.5
 

@@ -14,7 +14,7 @@ from estimator_lib.drawing import visualization
 from estimator_lib.export import formats, saved_model, serving
 from estimator_lib.export.devices import onnx_files, whole_images
 from model_fns.cli import flag_definitions, flag_parsing
-from model_fns.detection import file_forms
+from model_fns.detection.deployment import forms
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -33,7 +33,7 @@ def test_the_formats_of_the_front_door_are_those_that_there_are():
     assert list(choices('format')) == list(formats.WRITERS)
     writers = [formats.writer_of_file(f'model{ending}') for ending in formats.endings()]
     assert set(choices('quantize')) == {kind for one in writers for kind in one.quantizes}
-    assert set(choices('suppression')) == set(file_forms.KINDS)
+    assert set(choices('suppression')) == set(forms.KINDS)
     assert set(choices('batch')) == {onnx_files.DYNAMIC}
     assert choices('serving_weights') == (saved_model.VARIABLES, saved_model.CONSTANTS)
     assert choices('input') == (whole_images.IMAGE,)

@@ -8,6 +8,7 @@ import run_train_eval
 from estimator_lib import environment, errors
 from estimator_lib.distribution import gpu_code
 from estimator_lib.processes import preemption
+from estimator_lib.task_interfaces.deployable import DeploymentOptions
 from model_fns import extras
 from model_fns.cli import builtin_configs, front_door
 from model_fns.cli.run_options import RunOptions
@@ -204,7 +205,7 @@ def test_an_export_has_its_options_and_measures_the_file_beside_its_checkpoint(
     def export(task, config, checkpoint, folder, writer, measure):
         del task, config, folder
         assert (writer.keep_float, writer.max_loss) == (('a', 'b'), 0.0)
-        assert writer.task_options == {'confidence_masks': True}
+        assert writer.deployment == DeploymentOptions(confidence_masks=True)
         return f'{checkpoint} {measure("model.tflite")}'
 
     del results_of

@@ -11,7 +11,7 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.export import formats, samples
 from estimator_lib.export.devices import device_files, int8_tensors
-from estimator_lib.task_interfaces.deployable import Ops
+from estimator_lib.task_interfaces.deployable import DeploymentOptions, Ops
 from model_fns import build_task
 from model_fns.detection import fields
 from protos import pipeline_pb2
@@ -86,7 +86,7 @@ def test_a_file_answers_as_the_export_does(trained, deployed):
 
 
 def test_boxes_are_cut_at_the_border_and_none_without_area_stays():
-    deployable = build_task(config_of()).deployable(Ops.CORE, {})
+    deployable = build_task(config_of()).deployable(Ops.CORE)
     outside, across, inside = [1.1, 0.0, 1.3, 0.5], [-0.2, 0.5, 0.5, 1.5], [0.1, 0.2, 0.3, 0.4]
     found = {
         fields.DETECTION_BOXES: tf.constant([[across, outside, inside, inside]]),
@@ -115,14 +115,14 @@ def test_boxes_are_those_of_the_image_and_not_of_the_padded_input():
         fields.NUM_DETECTIONS: tf.constant([1.0]),
     }
     for change, expected in ((UNCHANGED, [0.1, 0.2, 0.5, 0.4]), ('', [0.2, 0.2, 1.0, 0.4])):
-        deployable = build_task(config_of(change, PADDED)).deployable(Ops.CORE, {})
+        deployable = build_task(config_of(change, PADDED)).deployable(Ops.CORE)
         boxes = deployable.outputs(found, features)[fields.DETECTION_BOXES]
         np.testing.assert_allclose(boxes.numpy()[0, 0], expected, atol=1e-6)
 
 
 def test_options():
     task = build_task(config_of())
-    deployable = task.deployable(Ops.CORE, {'max_detections': 3, 'fast_nms': True})
+    deployable = task.deployable(Ops.CORE, DeploymentOptions(max_detections=3, fast_nms=True))
     raw = {
         fields.BOX_ENCODINGS: tf.zeros([1, 6, 4]),
         'class_predictions': tf.constant(
@@ -136,11 +136,11 @@ def test_options():
     # The second anchor's box is that of the first, whose best class is another.
     np.testing.assert_allclose(found[fields.DETECTION_SCORES], [0.9, 0.6, 0.5])
     np.testing.assert_allclose(found[fields.DETECTION_CLASSES], [0, 0, 0])
-    by_class = task.deployable(Ops.CORE, {}).finish(raw, Ops.CORE)[fields.DETECTION_SCORES]
+    by_class = task.deployable(Ops.CORE).finish(raw, Ops.CORE)[fields.DETECTION_SCORES]
     assert by_class.shape == [1, 10]  # max_total_detections
     np.testing.assert_allclose(by_class.numpy()[0, :3], [0.9, 0.8, 0.6])
     with pytest.raises(errors.UserError, match='--confidence_masks: detection does not know it'):
-        task.deployable(Ops.TFLITE, {'confidence_masks': True})
+        task.deployable(Ops.TFLITE, DeploymentOptions(confidence_masks=True))
 
 
 def test_int8_keeps_the_op_and_outputs_of_floats(deployed, tmp_path):
@@ -198,7 +198,7 @@ def test_the_padding_of_pixels_is_normalized_and_gray_as_images_are(resizer, ext
     text = f'model {{ ssd {{ feature_extractor {{ {extractor} }} }} }}'
     task = build_task(config_of(text, resizer.replace('64', '128')), 'export')
     image = np.full([40, 80, 3], 250, np.uint8)
-    deployable = task.deployable(Ops.CORE, {})
+    deployable = task.deployable(Ops.CORE)
     (found,) = samples.pixels(task, deployable, [image])
     assert deployable.input_shape == (128, 128, 3)
     np.testing.assert_allclose(found[0, -1, -1], pixel, atol=1e-2)
@@ -207,7 +207,7 @@ def test_the_padding_of_pixels_is_normalized_and_gray_as_images_are(resizer, ext
 
 def test_the_padding_of_pixels_is_what_the_network_makes_its_padding_of():
     task = build_task(config_of(resizer=PADDED))
-    deployable = task.deployable(Ops.CORE, {})
+    deployable = task.deployable(Ops.CORE)
     (image,) = tiny_deployed.images(1, 32, 64)
     (found,) = samples.pixels(task, deployable, [image])
     np.testing.assert_allclose(found[0, :32], image)
@@ -252,7 +252,7 @@ def test_one_class_is_suppressed_without_the_bound_of_a_class():
             'class_predictions': tf.zeros([1, 300, 1]),
             fields.ANCHORS: tf.zeros([300, 4]),
         }
-        task.deployable(Ops.TFLITE, {}).finish(raw, Ops.TFLITE)
+        task.deployable(Ops.TFLITE).finish(raw, Ops.TFLITE)
         attributes = [str(function) for function in graph.as_graph_def().library.function]
     assert any('use_regular_nms' in text and 'b: false' in text for text in attributes)
 
@@ -311,7 +311,7 @@ def test_what_a_file_has_no_place_for_is_refused_by_name(config, said):
     task = build_task(config)
     with tf.Graph().as_default() as graph:
         with pytest.raises(errors.ConfigError) as caught:
-            task.deployable(Ops.TFLITE, {})
+            task.deployable(Ops.TFLITE)
         assert not graph.get_operations()
     assert str(caught.value).startswith(said)
     assert '\n' not in str(caught.value)

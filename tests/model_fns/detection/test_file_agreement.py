@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from model_fns.detection import fields, file_agreement
+from model_fns.detection import fields
+from model_fns.detection.deployment import file_agreement
 
 
 def found_of(*rows):

@@ -10,9 +10,10 @@ from estimator_lib import config as config_lib
 from estimator_lib import errors
 from estimator_lib.export import formats
 from estimator_lib.export.writers import Source
-from estimator_lib.task_interfaces.deployable import Ops
+from estimator_lib.task_interfaces.deployable import DeploymentOptions, Ops
 from model_fns import build_task
-from model_fns.detection import fields, file_forms
+from model_fns.detection import fields
+from model_fns.detection.deployment import forms
 from tests import tiny_center_net, tiny_deployed, tiny_detection, tiny_rotated, tiny_two_stage
 from tests.model_fns.detection import test_deployable
 
@@ -48,7 +49,7 @@ def task_of(text, stages=2):
 def test_what_has_no_such_form_is_refused_in_a_sentence(text, stages, kind, said):
     task = task_of(text, stages)
     with pytest.raises(errors.UserError) as caught:
-        task.deployable(Ops.CORE, {'suppression': kind})
+        task.deployable(Ops.CORE, DeploymentOptions(suppression=kind))
     assert str(caught.value).startswith(f'--suppression={kind}: {said}')
 
 
@@ -56,7 +57,7 @@ def test_a_tflite_file_has_its_suppression():
     with pytest.raises(
         errors.UserError, match='--suppression=.* is of --format=onnx; leave it out'
     ):
-        task_of(tiny_detection.MODEL).deployable(Ops.TFLITE, {'suppression': 'none'})
+        task_of(tiny_detection.MODEL).deployable(Ops.TFLITE, DeploymentOptions(suppression='none'))
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_a_tflite_file_has_its_suppression():
     [
         (tiny_detection.MODEL, Ops.CORE, 'standard', True),
         (tiny_detection.MODEL, Ops.CORE, 'none', False),
-        (tiny_detection.MODEL, Ops.TFLITE, None, False),
+        (tiny_detection.MODEL, Ops.TFLITE, 'standard', False),
         (tiny_two_stage.MODEL, Ops.CORE, 'standard', True),
         (tiny_two_stage.MASKS, Ops.CORE, 'standard', False),  # it has no other form
         (tiny_rotated.MODEL, Ops.CORE, 'standard', False),
@@ -72,13 +73,13 @@ def test_a_tflite_file_has_its_suppression():
 )
 def test_a_suppression_that_is_slow_in_opencv_is_a_note(text, ops, kind, has_note):
     stages = 3 if text == tiny_two_stage.MASKS else 2
-    form = task_of(text, stages).deployable(ops, {'suppression': kind} if kind else {})
+    form = task_of(text, stages).deployable(ops, DeploymentOptions(suppression=kind))
     assert any('cv2.dnn' in note for note in form.notes) == has_note
 
 
 def test_a_file_without_suppression_gives_no_detections():
-    form = task_of(tiny_rotated.MODEL).deployable(Ops.CORE, {'suppression': 'none'})
-    assert isinstance(form, file_forms.UnsuppressedDeployable) and form.plugin_node() is None
+    form = task_of(tiny_rotated.MODEL).deployable(Ops.CORE, DeploymentOptions(suppression='none'))
+    assert isinstance(form, forms.UnsuppressedDeployable) and form.plugin_node() is None
     with pytest.raises(errors.UserError, match='expected one of --suppression=standard'):
         form.outputs({}, {})
 
@@ -89,7 +90,7 @@ def test_boxes_and_scores_of_proposals(tmp_path):
     checkpoint = tiny_deployed.save(task, tmp_path / 'model.ckpt')
     (image,) = tiny_deployed.images(1, 64, 64)
     expected = tiny_deployed.Served(task, checkpoint)(image)
-    form = task.deployable(Ops.CORE, {'suppression': 'none'})
+    form = task.deployable(Ops.CORE, DeploymentOptions(suppression='none'))
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         outputs = form.network(tf.constant(image[np.newaxis], tf.float32))
         tf.compat.v1.train.Saver().restore(session, checkpoint)
@@ -128,7 +129,7 @@ def test_boxes_and_scores_without_suppression(tmp_path):
 @writes
 def test_the_node_of_a_plugin_follows_boxes_and_scores(tmp_path):
     task, config, checkpoint = test_deployable.model(test_deployable.config_of(), tmp_path)
-    writer = formats.create_writer('onnx', {}, {'suppression': 'efficient_nms'})
+    writer = formats.create_writer('onnx', {}, DeploymentOptions(suppression='efficient_nms'))
     source = Source(task, config, checkpoint)
     model = writer.build(source)
     writer.write(model, source, str(tmp_path))

@@ -8,7 +8,7 @@ from google.protobuf import text_format
 from estimator_lib import errors
 from estimator_lib.export import exported_file, samples
 from estimator_lib.export.metadata import tflite_metadata
-from estimator_lib.task_interfaces.deployable import Ops
+from estimator_lib.task_interfaces.deployable import DeploymentOptions, Ops
 from model_fns import build_task
 from model_fns.segmentation import fields
 from model_fns.segmentation.deployable import SegmentationDeployable
@@ -141,16 +141,16 @@ def test_of_a_batch_each_image_has_its_own_size():
 
 def test_the_size_is_that_of_evaluation_where_it_has_one():
     task = build_task(config_of('evaluation { crop_height: 49 crop_width: 57 }'))
-    assert task.deployable(Ops.CORE, {}).input_shape == (49, 57, 3)
+    assert task.deployable(Ops.CORE).input_shape == (49, 57, 3)
     # And images for it are at least of the crop of training.
-    deployable = task.deployable(Ops.CORE, {})
+    deployable = task.deployable(Ops.CORE)
     (found,) = samples.pixels(task, deployable, tiny_deployed.images(1, 12, 14))
     assert found.shape == (1, 49, 57, 3)
     assert fields.RESIZED_SIZE in task.serving_features(tf.zeros([1, 5, 5, 3], tf.uint8))
 
 
 def test_pixels_agree_where_their_class_is_as_probable_as_the_best():
-    deployable = build_task(config_of()).deployable(Ops.CORE, {})
+    deployable = build_task(config_of()).deployable(Ops.CORE)
     probabilities = np.array([[[[0.6, 0.4], [0.51, 0.49]]]], np.float32)
     expected = {name: np.zeros([1, 1, 2], np.float32) for name in deployable.meanings}
     expected[fields.SEMANTIC_PROBABILITIES] = probabilities
@@ -216,9 +216,9 @@ def test_the_agreement_of_masks_is_that_of_their_numbers(masks):
 
 def test_masks_of_a_network_with_more_than_classes_are_refused():
     with pytest.raises(errors.UserError, match='--confidence_masks: the network has the output '):
-        build_task(config_of()).deployable(Ops.TFLITE, {'confidence_masks': True})
+        build_task(config_of()).deployable(Ops.TFLITE, DeploymentOptions(confidence_masks=True))
 
 
 def test_options_of_detectors_are_refused():
     with pytest.raises(errors.UserError, match='--max_detections: segmentation finds no boxes'):
-        build_task(config_of()).deployable(Ops.CORE, {'max_detections': 5})
+        build_task(config_of()).deployable(Ops.CORE, DeploymentOptions(max_detections=5))

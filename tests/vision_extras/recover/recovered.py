@@ -70,7 +70,7 @@ def convert(text, folder, quantize='none', is_calm=False, filled=None):
         values = {name: value for name, value in read_checkpoint(prefix).items() if '/' in name}
         prefix = files_lib.write_checkpoint(calmed(values), os.path.join(folder, 'calm'))
     writer = tflite.TfliteWriter()
-    graph = static_graph.build(task.deployable(writer.ops, {}), Source(task, config, prefix))
+    graph = static_graph.build(task.deployable(writer.ops), Source(task, config, prefix))
     path = os.path.join(folder, 'model.tflite')
     writer.convert(graph, path, quantize)
     return config, path

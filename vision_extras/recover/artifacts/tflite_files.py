@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.export.devices import tflite_interpreter
-from model_fns.detection.detections.device_suppression import TFLITE_OP
+from model_fns.detection.deployment.file_suppression import TFLITE_OP
 
 IDENTIFIER = b'TFL3'  # from byte 4 of a file
 LEFT_OUT = -1  # the index of an optional input without a tensor

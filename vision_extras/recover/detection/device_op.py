@@ -7,7 +7,7 @@ from typing import Optional
 import numpy as np
 
 from model_fns.detection import fields
-from model_fns.detection.detections.device_suppression import TFLITE_OP
+from model_fns.detection.deployment.file_suppression import TFLITE_OP
 from vision_extras.recover.artifacts.graphs import Graph
 from vision_extras.recover.facts import Proposal, Refusal
 

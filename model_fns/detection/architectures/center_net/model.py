@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib.optimization.partitioned import variable_name
 from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
-from estimator_lib.task_interfaces.deployable import Deployable, Ops
-from model_fns.detection import detector, fields, file_forms, whole_deployable
+from estimator_lib.task_interfaces.deployable import Deployable, DeploymentOptions, Ops
+from model_fns.detection import detector, fields
 from model_fns.detection.architectures.center_net import (
     extractors,
     grid,
@@ -22,6 +22,7 @@ from model_fns.detection.architectures.center_net import (
 )
 from model_fns.detection.boxes import axis_aligned, targets
 from model_fns.detection.data import image_resizers
+from model_fns.detection.deployment import forms
 from model_fns.detection.detections import post_processing
 
 
@@ -146,17 +147,17 @@ class CenterNetModel(detector.Detector):
             **outputs,
         }
 
-    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+    def deployable(self, ops: Ops, options: DeploymentOptions) -> Deployable:
         """Build the deployable form of the detector; without suppression, peaks are rows."""
         model = copy.copy(self)
         if self._post_processor is not None:
-            changes = whole_deployable.changed_rules(options)
-            model._post_processor = self._post_processor.with_rules(**changes)
-            return file_forms.build(model, ops, options, model._post_processor.rules)
-        if options.get('max_detections'):
-            most = options['max_detections']
+            rules = forms.change_rules(self._post_processor.rules, options)
+            model._post_processor = self._post_processor.with_rules(rules)
+            return forms.build(model, ops, options, rules)
+        if options.max_detections:
+            most = options.max_detections
             model._objects = dataclasses.replace(self._objects, max_detections=most)
-        return file_forms.build(model, ops, options, None)
+        return forms.build(model, ops, options, None)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import Any, Collection, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Collection, Dict, Mapping, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
 from estimator_lib.optimization.partitioned import variable_name
-from estimator_lib.task_interfaces.deployable import Deployable, Ops
+from estimator_lib.task_interfaces.deployable import Deployable, DeploymentOptions, Ops
 from model_fns import layers
-from model_fns.detection import detector, fields, file_forms, whole_deployable
+from model_fns.detection import detector, fields
 from model_fns.detection.architectures.faster_rcnn import (
     context_attention,
     regions,
@@ -22,6 +22,7 @@ from model_fns.detection.architectures.faster_rcnn import (
 from model_fns.detection.boxes import anchors, axis_aligned, box_coders, targets
 from model_fns.detection.boxes.family import BoxFamily, model_family
 from model_fns.detection.data import image_resizers
+from model_fns.detection.deployment import forms
 from model_fns.detection.networks import object_paths
 
 REGION_LOSSES = ('RPNLoss/localization_loss', 'RPNLoss/objectness_loss')
@@ -185,29 +186,27 @@ class FasterRcnnModel(detector.Detector):
         shown = self.family.from_boxes(proposals, *_far_sides(windows))
         return {**detections, fields.SHOWN_PROPOSALS: shown}
 
-    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+    def deployable(self, ops: Ops, options: DeploymentOptions) -> Deployable:
         """Build the deployable form of the detector, whose suppressions have no loops."""
-        changes = whole_deployable.changed_rules(options)
         model = copy.copy(self)
-        rules = dataclasses.replace(self._first.rules, portable=True)
         if self._second is None:
-            rules = dataclasses.replace(rules, **changes)
-        else:
-            post_processor = self._second.post_processor.with_rules(**changes)
-            model._second = dataclasses.replace(
-                self._second,
-                post_processor=post_processor,
-                outputs=self._second.outputs & {fields.REFRAMED_MASKS},
-            )
-        model._first = dataclasses.replace(self._first, rules=rules)
-        if self._second is None:
-            return file_forms.build(model, ops, options, rules)
+            rules = forms.change_rules(self._first.rules, options)
+            model._first = dataclasses.replace(self._first, rules=rules)
+            return forms.build(model, ops, options, rules)
+        proposing = dataclasses.replace(self._first.rules, portable=True)
+        model._first = dataclasses.replace(self._first, rules=proposing)
+        rules = forms.change_rules(self._second.post_processor.rules, options)
+        model._second = dataclasses.replace(
+            self._second,
+            post_processor=self._second.post_processor.with_rules(rules),
+            outputs=self._second.outputs & {fields.REFRAMED_MASKS},
+        )
         find = None if self._second.third is not None else model._candidates
-        return file_forms.build(model, ops, options, post_processor.rules, find)
+        return forms.build(model, ops, options, rules, find)
 
     def _candidates(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
-    ) -> file_forms.Candidates:
+    ) -> forms.Candidates:
         """Compute the boxes and scores that are suppressed; scores are 0 without a proposal."""
         windows = _windows(predictions[fields.PREPROCESSED], true_shapes)
         proposals = predictions[fields.PROPOSAL_BOXES]
@@ -217,7 +216,7 @@ class FasterRcnnModel(detector.Detector):
         boxes = self.family.from_boxes(boxes, height[:, tf.newaxis], width[:, tf.newaxis])
         scores = self._second.post_processor.class_scores(predictions[fields.CLASS_LOGITS])
         valid = tf.sequence_mask(predictions[fields.NUM_PROPOSALS], proposals.shape[1])
-        return file_forms.Candidates(boxes, tf.where(valid[..., tf.newaxis], scores, 0.0))
+        return forms.Candidates(boxes, tf.where(valid[..., tf.newaxis], scores, 0.0))
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from typing import Any, Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -12,15 +12,8 @@ import tensorflow as tf
 from estimator_lib import errors
 from estimator_lib.optimization.partitioned import MOVING_AVERAGE
 from estimator_lib.task_interfaces.checkpoint_mapping import ClassAxis
-from estimator_lib.task_interfaces.deployable import Deployable, Ops
-from model_fns.detection import (
-    deployable,
-    detector,
-    fields,
-    file_forms,
-    generations,
-    whole_deployable,
-)
+from estimator_lib.task_interfaces.deployable import Deployable, DeploymentOptions, Ops
+from model_fns.detection import detector, fields, generations
 from model_fns.detection.boxes import (
     anchors,
     axis_aligned,
@@ -32,6 +25,7 @@ from model_fns.detection.boxes import (
 )
 from model_fns.detection.boxes.family import BoxFamily, model_family
 from model_fns.detection.data import image_resizers
+from model_fns.detection.deployment import forms, single_shot
 from model_fns.detection.detections import post_processing
 from model_fns.detection.losses import losses, mining
 from model_fns.detection.networks import box_predictors, object_paths
@@ -295,48 +289,39 @@ class SsdModel(detector.Detector):
         """Convert raw predictions to detections."""
         windows = None
         if true_shapes is not None:
-            far = detector.content_shares(true_shapes, predictions[fields.PREPROCESSED])
-            windows = tf.concat([tf.zeros_like(far), far], axis=1)
+            windows = detector.content_windows(true_shapes, predictions[fields.PREPROCESSED])
         return self._post_processor.apply(
             self._decoded(predictions)[:, :, tf.newaxis, :],
             predictions[fields.CLASS_LOGITS],
             windows,
         )
 
-    def deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
+    def deployable(self, ops: Ops, options: DeploymentOptions) -> Deployable:
         """Build the deployable form of the detector.
 
         In core ops there is a form for what the op of other files has no place for, and for files
         without suppression.
         """
-        post_processor = self._post_processor
-        is_whole = options.get(
-            'suppression', file_forms.STANDARD
-        ) != file_forms.STANDARD or deployable.find_problem(
-            self, self._box_coder, post_processor.rules
-        )
-        if ops is Ops.CORE and is_whole:
-            return self._whole_deployable(ops, options)
-        return deployable.build(self, self._box_coder, post_processor, ops, options)
-
-    def _whole_deployable(self, ops: Ops, options: Mapping[str, Any]) -> Deployable:
-        """Build the form whose file has the detector's own post-processing."""
         model = copy.copy(self)
-        changes = whole_deployable.changed_rules(options)
-        model._post_processor = self._post_processor.with_rules(**changes)
-        rules = model._post_processor.rules
-        return file_forms.build(model, ops, options, rules, model._candidates)
+        rules = forms.change_rules(self._post_processor.rules, options)
+        model._post_processor = self._post_processor.with_rules(rules)
+        if ops is Ops.CORE and (
+            options.suppression != options.STANDARD
+            or single_shot.find_problem(model, self._box_coder, rules)
+        ):
+            return forms.build(model, ops, options, rules, model._candidates)
+        return single_shot.build(model, self._box_coder, model._post_processor, ops)
 
     def _candidates(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
-    ) -> file_forms.Candidates:
+    ) -> forms.Candidates:
         """Compute the boxes and scores that are suppressed."""
         boxes = self._decoded(predictions)
         if true_shapes is not None and self._post_processor.rules.change_frame:
             far = detector.content_shares(true_shapes, predictions[fields.PREPROCESSED])
             boxes = boxes / tf.tile(far, [1, 2])[:, tf.newaxis]
         scores = self._post_processor.class_scores(predictions[fields.CLASS_LOGITS])
-        return file_forms.Candidates(boxes[:, :, tf.newaxis], scores)
+        return forms.Candidates(boxes[:, :, tf.newaxis], scores)
 
     def restore_map(
         self, variables: Sequence[tf.Variable], checkpoint_type: str
@@ -409,12 +394,12 @@ class RotatedSsdModel(SsdModel):
 
     def _candidates(
         self, predictions: Dict[str, tf.Tensor], true_shapes: Optional[tf.Tensor]
-    ) -> file_forms.Candidates:
+    ) -> forms.Candidates:
         """Compute the boxes and scores that are suppressed."""
         height, width = _true_sides(predictions[fields.PREPROCESSED], true_shapes)
         boxes = quadrilaterals.from_boxes(self._decoded(predictions), height, width)
         scores = self._post_processor.class_scores(predictions[fields.CLASS_LOGITS])
-        return file_forms.Candidates(boxes[:, :, tf.newaxis], scores)
+        return forms.Candidates(boxes[:, :, tf.newaxis], scores)
 
     def _decoded(self, predictions: Dict[str, tf.Tensor]) -> tf.Tensor:
         """Decode the predicted boxes [B, A, 5], in pixels."""

@@ -55,7 +55,7 @@ def rounded_values(weight_ranges):
 
 def build(task, values, folder):
     prefix = tiny_task.save(folder / 'model.ckpt', values)
-    return static_graph.build(task.deployable(Ops.CORE, {}), Source(task, Config(), prefix))
+    return static_graph.build(task.deployable(Ops.CORE), Source(task, Config(), prefix))
 
 
 def run(graph, pixels):

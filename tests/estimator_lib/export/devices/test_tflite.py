@@ -29,7 +29,7 @@ def graph(tmp_path_factory):
     prefix = tiny_task.save(tmp_path_factory.mktemp('model') / 'model.ckpt', tiny_task.values())
     task = tiny_task.TinyTask()
     source = Source(task, pipeline_pb2.TrainEvalPipelineConfig(), prefix)
-    return static_graph.build(task.deployable(Ops.TFLITE, {}), source)
+    return static_graph.build(task.deployable(Ops.TFLITE), source)
 
 
 def but(graph, **methods):
@@ -89,7 +89,7 @@ def test_representative_examples_that_do_not_fit(graph, tmp_path, representative
 
 
 def test_a_custom_op_that_does_not_arrive(graph, tmp_path):
-    lacking = but(graph, custom_ops=lambda self, ops: frozenset({'Some_Op'}))
+    lacking = but(graph, tflite_ops=('Some_Op',))
     with pytest.raises(errors.UserError, match='was converted without the op Some_Op'):
         WRITER.convert(lacking, str(tmp_path / 'model.tflite'), 'none')
     assert os.listdir(tmp_path) == []

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from model_fns.detection import fields
-from model_fns.detection.detections import device_suppression
+from model_fns.detection.deployment import file_suppression
 from protos import pipeline_pb2
 from vision_extras.recover.artifacts import graphs
 from vision_extras.recover.detection import device_op
@@ -28,7 +28,7 @@ def build(anchors=ANCHORS, gathers=False):
         inputs = [f'best_{name}' for name in inputs]
         graph_def.node.add(name='inside', op='SELECT_V2', input=['is_inside', 'best_scores', 'low'])
         inputs[1] = 'inside'
-    node = graph_def.node.add(name='last', op=device_suppression.TFLITE_OP, input=inputs)
+    node = graph_def.node.add(name='last', op=file_suppression.TFLITE_OP, input=inputs)
     numbers = {
         'y_scale': 10.0, 'x_scale': 9.0, 'h_scale': 5.0, 'w_scale': 4.0,
         'nms_iou_threshold': 0.6, 'nms_score_threshold': 0.25,

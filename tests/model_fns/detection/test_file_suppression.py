@@ -6,20 +6,26 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from model_fns.detection.detections import device_suppression, suppression
+from model_fns.detection import fields
+from model_fns.detection.boxes import box_coders
+from model_fns.detection.deployment import file_suppression
+from model_fns.detection.detections import suppression
 from tests.model_fns.detection import slow_suppression
 
 tf1 = tf.compat.v1
 
+BOXES, SCORES = fields.DETECTION_BOXES, fields.DETECTION_SCORES
+CLASS_NUMBERS, COUNT = fields.DETECTION_CLASSES, fields.NUM_DETECTIONS
 SCALES = (10.0, 8.0, 5.0, 4.0)
-RULES = device_suppression.Rules(
-    num_classes=3,
-    max_detections=9,
+CODER = box_coders.FasterRcnnBoxCoder(SCALES)
+CLASSES = 3
+RULES = suppression.Rules(
+    max_total=9,
     max_per_class=4,
     score_threshold=0.25,
     iou_threshold=0.4,
-    fast=False,
-    scales=SCALES,
+    drop_empty=False,
+    portable=True,
 )
 ANCHORS = 40
 
@@ -42,54 +48,53 @@ def expected(codes, scores, anchors, rules):
     centers = codes[0, :, :2] / SCALES[:2] * (high - low) + (low + high) / 2
     sizes = np.exp(codes[0, :, 2:] / SCALES[2:]) * (high - low)
     boxes = np.concatenate([centers - sizes / 2, centers + sizes / 2], -1).astype(np.float32)
-    slow_rules = suppression.Rules(
-        score_threshold=rules.score_threshold,
-        iou_threshold=rules.iou_threshold,
-        max_per_class=rules.max_per_class,
-        max_total=rules.max_detections,
-        class_agnostic=rules.fast,
-    )
-    found = slow_suppression.detections(boxes[:, np.newaxis], scores[0][:, -3:], slow_rules)
+    found = slow_suppression.detections(boxes[:, np.newaxis], scores[0][:, -CLASSES:], rules)
     return [(label, score, box) for score, label, _, box in found]
 
 
 def check(found, wanted):
     count = len(wanted)
-    assert 1 < count < RULES.max_detections or count == RULES.max_detections
-    assert float(found['count'][0]) == count
-    assert found['boxes'].shape == (1, RULES.max_detections, 4)
-    np.testing.assert_array_equal(found['classes'][0][:count], [one[0] for one in wanted])
-    np.testing.assert_allclose(found['scores'][0][:count], [one[1] for one in wanted], rtol=1e-6)
-    np.testing.assert_allclose(found['boxes'][0][:count], [one[2] for one in wanted], atol=1e-5)
+    assert 1 < count < RULES.max_total or count == RULES.max_total
+    assert float(found[COUNT][0]) == count
+    assert found[BOXES].shape == (1, RULES.max_total, 4)
+    np.testing.assert_array_equal(found[CLASS_NUMBERS][0][:count], [one[0] for one in wanted])
+    np.testing.assert_allclose(found[SCORES][0][:count], [one[1] for one in wanted], rtol=1e-6)
+    np.testing.assert_allclose(found[BOXES][0][:count], [one[2] for one in wanted], atol=1e-5)
 
 
 KINDS = [(False, False), (True, False), (False, True), (True, True)]
 
 
+def run_one_op(codes, scores, anchors, rules, folder=None):
+    """Return the detections of TensorFlow's op."""
+    del folder
+    boxes, scores = CODER.decode(tf.constant(codes), anchors), tf.constant(scores[..., -CLASSES:])
+    return file_suppression.suppress_in_one_op(boxes, scores, rules)
+
+
 @pytest.mark.parametrize(('background', 'fast'), KINDS)
 def test_one_op_keeps_what_suppression_by_its_definition_keeps(background, fast):
-    rules = dataclasses.replace(RULES, fast=fast)
+    rules = dataclasses.replace(RULES, class_agnostic=fast)
     arrays = case(background)
-    found = device_suppression.suppress_in_one_op(*map(tf.constant, arrays), rules)
-    check({name: one.numpy() for name, one in found._asdict().items()}, expected(*arrays, rules))
+    check(run_one_op(*arrays, rules), expected(*arrays, rules))
 
 
-def run_tflite(codes, scores, anchors, rules, folder):
+def run_tflite(codes, scores, anchors, rules, folder, candidates=25):
     """Return the detections of a file that has the op alone."""
     with tf.Graph().as_default(), tf1.Session() as session:
         inputs = {
             'codes': tf1.placeholder(tf.float32, codes.shape),
             'scores': tf1.placeholder(tf.float32, scores.shape),
         }
-        outputs = device_suppression.suppress_in_tflite(
-            *inputs.values(), tf.constant(anchors), rules
+        outputs = file_suppression.suppress_in_tflite(
+            *inputs.values(), tf.constant(anchors), CODER, CLASSES, rules, candidates
         )
         path = str(folder / 'saved_model')
-        tf1.saved_model.simple_save(session, path, inputs, outputs._asdict())
+        tf1.saved_model.simple_save(session, path, inputs, outputs)
     converter = tf.lite.TFLiteConverter.from_saved_model(path)
     converter.allow_custom_ops = True
     content = converter.convert()
-    assert device_suppression.TFLITE_OP.encode() in content
+    assert file_suppression.TFLITE_OP.encode() in content
     run = tf.lite.Interpreter(model_content=content).get_signature_runner()
     return run(codes=codes, scores=scores)
 
@@ -97,34 +102,26 @@ def run_tflite(codes, scores, anchors, rules, folder):
 @pytest.mark.parametrize('candidates', [ANCHORS, 25])
 @pytest.mark.parametrize(('background', 'fast'), KINDS)
 def test_so_does_the_op_of_tflite(background, fast, candidates, tmp_path):
-    rules = dataclasses.replace(RULES, fast=fast, tflite_candidates=candidates)
+    rules = dataclasses.replace(RULES, class_agnostic=fast)
     arrays = case(background, seed=1)
     wanted = expected(*arrays, rules)
     if candidates < ANCHORS and not fast:
         # Anchors whose best score is below those of the detections change nothing, and have none.
         bests = np.sort(arrays[1][0, :, -3:].max(-1))
         assert bests[-candidates] < wanted[-1][1]
-    check(run_tflite(*arrays, rules, tmp_path), wanted)
-
-
-def run_one_op(codes, scores, anchors, rules, folder):
-    del folder
-    arrays = map(tf.constant, (codes, scores, anchors))
-    return device_suppression.suppress_in_one_op(*arrays, rules)._asdict()
+    check(run_tflite(*arrays, rules, tmp_path, candidates), wanted)
 
 
 @pytest.mark.parametrize('run', [run_one_op, run_tflite])
 @pytest.mark.parametrize(('background', 'fast'), [(False, False), (True, True)])
 def test_boxes_outside_of_the_image_take_no_place_of_others(background, fast, run, tmp_path):
-    rules = dataclasses.replace(
-        RULES, fast=fast, drops_empty=True, max_detections=3, tflite_candidates=25
-    )
+    rules = dataclasses.replace(RULES, class_agnostic=fast, drop_empty=True, max_total=3)
     codes, scores, anchors = case(background)
     best = np.argsort(-scores[0, :, -3:].max(-1))[:5]
     anchors[best] += 3.0  # with any code they stay outside
     found = run(codes, scores, anchors, rules, tmp_path)
     scores[:, best, -3:] = 0.0
     wanted = expected(codes, scores, anchors, rules)
-    assert len(wanted) == found['count'][0] == 3
-    np.testing.assert_allclose(found['scores'][0], [one[1] for one in wanted], rtol=1e-6)
-    np.testing.assert_allclose(found['boxes'][0], [one[2] for one in wanted], atol=1e-5)
+    assert len(wanted) == found[COUNT][0] == 3
+    np.testing.assert_allclose(found[SCORES][0], [one[1] for one in wanted], rtol=1e-6)
+    np.testing.assert_allclose(found[BOXES][0], [one[2] for one in wanted], atol=1e-5)

@@ -8,19 +8,22 @@ and outputs: https://github.com/NVIDIA/TensorRT, `plugin/efficientNMSPlugin`.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Sequence
+import dataclasses
+from typing import Callable, Dict, NamedTuple, Optional, Sequence
 
 import tensorflow as tf
 
 from estimator_lib import errors
 from estimator_lib.task import Arrays, Features, Tensors
 from estimator_lib.task_interfaces import agreement
-from estimator_lib.task_interfaces.deployable import Ops, PluginNode
-from model_fns.detection import deployable, detector, fields, file_agreement, whole_deployable
+from estimator_lib.task_interfaces.deployable import DeploymentOptions, Ops, PluginNode
+from model_fns.detection import detector, fields
+from model_fns.detection.deployment import file_agreement, whole
 from model_fns.detection.detections import suppression
 
-STANDARD, NONE, EFFICIENT = 'standard', 'none', 'efficient_nms'
+STANDARD, NONE, EFFICIENT = DeploymentOptions.STANDARD, 'none', 'efficient_nms'
 KINDS = (STANDARD, NONE, EFFICIENT)
+_OPTIONS = ('max_detections', 'fast_nms', 'suppression')
 
 _RAW_MEANINGS = {
     fields.RAW_DETECTION_BOXES: (
@@ -57,7 +60,7 @@ class Candidates(NamedTuple):
 Find = Callable[[Tensors, Optional[tf.Tensor]], Candidates]
 
 
-class UnsuppressedDeployable(whole_deployable.WholeDeployable):
+class UnsuppressedDeployable(whole.DetectorDeployable):
     """Deployable form of a detector whose file ends before suppression.
 
     Args:
@@ -150,33 +153,61 @@ def _outputs(images: Sequence[Arrays]) -> Sequence[Arrays]:
     return [{name: outputs[name] for name in _OUTPUTS} for outputs in images]
 
 
+def check_options(ops: Ops, options: DeploymentOptions) -> None:
+    """Check that detectors and a format have the options of an export.
+
+    Raises:
+        errors.UserError: one is of another task or format.
+    """
+    options.refuse_others(_OPTIONS, 'detection does not know it')
+    if options.suppression != STANDARD and ops is not Ops.CORE:
+        raise errors.UserError(
+            f'--suppression={options.suppression} is of --format=onnx; leave it out.'
+        )
+
+
+def change_rules(rules: suppression.Rules, options: DeploymentOptions) -> suppression.Rules:
+    """Return the rules of suppression in a file.
+
+    Args:
+        rules: those of the config.
+        options: `max_detections` and `fast_nms` change them.
+    """
+    return dataclasses.replace(
+        rules,
+        portable=True,
+        max_total=options.max_detections or rules.max_total,
+        class_agnostic=rules.class_agnostic or options.fast_nms,
+    )
+
+
 def build(
     model: detector.Detector,
     ops: Ops,
-    options: Mapping[str, Any],
+    options: DeploymentOptions,
     rules: Optional[suppression.Rules],
     find: Optional[Find] = None,
-) -> whole_deployable.WholeDeployable:
+) -> whole.DetectorDeployable:
     """Build the deployable form of a detector for a format.
 
     Args:
         model: the detector, whose rules are portable.
         ops: ops of the format.
-        options: `max_detections`, `fast_nms` and `suppression`, one of `KINDS`.
+        options: checked options; `suppression` is one of `KINDS`.
         rules: rules of its suppression; None: it suppresses nothing.
         find: computes boxes and scores before suppression; None: further outputs depend on the
             detections.
 
     Raises:
-        errors.UserError: an option is unknown, or the format does not support a part of the model;
+        errors.UserError: the format does not support a part of the model, or the model an option;
             the message names the field.
     """
-    whole_deployable.check(model, ops, options, rules)
-    kind = options.get('suppression', STANDARD)
+    _check(model, ops, options, rules)
+    kind = options.suppression
     if kind == STANDARD:
-        found = whole_deployable.WholeDeployable(model)
+        found = whole.DetectorDeployable(model)
         if rules is not None and find is not None and not model.family.IS_ROTATED:
-            found.notes = (deployable.OPENCV_NOTE,)
+            found.notes = (whole.OPENCV_NOTE,)
         return found
     if rules is None:
         raise errors.UserError(
@@ -193,3 +224,46 @@ def build(
             f'--suppression={kind}: the plugin has no rotated boxes; expected {STANDARD} or {NONE}.'
         )
     return UnsuppressedDeployable(model, find, rules if kind == EFFICIENT else None)
+
+
+def _check(
+    model: detector.Detector,
+    ops: Ops,
+    options: DeploymentOptions,
+    rules: Optional[suppression.Rules],
+) -> None:
+    """Check that a format has what a detector needs.
+
+    Raises:
+        errors.UserError: it does not support a part of the model; the message names the field.
+    """
+    if ops is Ops.TFLITE:
+        _check_tflite(model, rules)
+    if rules is None and options.fast_nms:
+        raise errors.UserError(f'--fast_nms: {model.where} has no post_processing; leave it out.')
+    if model.side_inputs:
+        raise errors.ConfigError(
+            f'{model.where}.context_config: a file takes an image, and no features of others; '
+            'expected a model without it, or --format=saved_model.'
+        )
+    if rules is not None and rules.soft_sigma > 0:
+        raise errors.ConfigError(
+            f'{model.where}: soft_nms_sigma: {rules.soft_sigma:g}: files for small devices have no '
+            'soft NMS; expected 0, or --format=saved_model.'
+        )
+
+
+def _check_tflite(model: detector.Detector, rules: Optional[suppression.Rules]) -> None:
+    """Refuse what TFLite has no op for, and images of several sizes."""
+    if rules is not None:
+        raise errors.ConfigError(
+            f'{model.where}: such a detector has no place in a TFLite file, whose only suppression '
+            'by class is that of single-shot detectors; expected a single-shot detector of '
+            'axis-aligned boxes (model.ssd), a CenterNet without post_processing, or '
+            '--format=onnx.'
+        )
+    if model.resizer.pads or model.resizer.static_size is None:
+        raise errors.ConfigError(
+            f'{model.where}.image_resizer: a TFLite file takes images of one size, without '
+            'padding; expected fixed_shape_resizer, or --format=onnx.'
+        )

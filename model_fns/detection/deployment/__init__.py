@@ -1,0 +1,1 @@
+"""Detectors in files for devices: forms of networks, their suppression, their agreement."""
