@@ -230,7 +230,7 @@ def test_predict_needs_neither_labels_nor_source_ids(case):
     assert all(np.isfinite(one).all() for each in found for one in each.values())
 
 
-@each_task
+@two_tasks
 def test_a_saved_model_answers_as_predict_does(case, tmp_path):
     path = case.trained.export_saved_model(str(tmp_path), case.receiver)
     images = np.random.RandomState(0).randint(0, 255, [2, 64, 64, 3]).astype(np.uint8)
@@ -436,7 +436,7 @@ def test_a_moved_folder_is_never_evaluated_with_initial_values(case, tmp_path):
     assert moved.evaluate(case.input_fn(ModeKeys.EVAL))['global_step'] == STEPS
 
 
-@each_task
+@two_tasks
 def test_labels_that_are_missing_are_named(case):
     def input_fn():
         return case.input_fn(ModeKeys.EVAL)().map(lambda features, labels: (features, {}))

@@ -16,7 +16,7 @@ from model_fns.structures.images import image_header
 from protos import pipeline_pb2
 from tests import learning, served, tiny_detection
 from tests.conftest import shared_folder
-from tests.test_run_train_eval import estimator_predictions, front_door, latest
+from tests.test_run_train_eval import NO_EXPORT, estimator_predictions, front_door, latest
 
 pytestmark = pytest.mark.usefixtures('shallow_networks')
 
@@ -67,6 +67,7 @@ def trained(tmp_path_factory):
     write_records(folder / 'val.tfrecord', 12, seed=1)
     config.write_text(config.read_text().replace(FIXED, KEEP_ASPECT))
     flags = [f'--pipeline_config_path={config}', f'--model_dir={folder / "run"}']
+    flags += ['--set=eval_config.analyze=false', NO_EXPORT]
     assert front_door(*flags, '--num_train_steps=50') == 0
     return folder / 'run'
 

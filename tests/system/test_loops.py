@@ -19,7 +19,7 @@ from estimator_lib import errors, training
 from estimator_lib.checkpoints import checkpoint_files
 from estimator_lib.cluster import local_processes
 from model_fns import build_task
-from tests import tiny_data, tiny_detection, tiny_segmentation, tiny_two_stage
+from tests import tiny_data, tiny_segmentation, tiny_two_stage
 from tests.estimator_lib.distribution import curve_cases
 from tests.estimator_lib.distribution.curve_cases import losses
 
@@ -29,8 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Data and steps: of what is the same for all tasks, a network of few layers makes 40.
 CASES = {
     'classification': (tiny_data, 40),
-    'single-shot detection': (tiny_detection, 4),
-    'two-stage detection': (tiny_two_stage, 3),
+    'detection': (tiny_two_stage, 3),
     'segmentation': (tiny_segmentation, 4),
 }
 LOOPS = ('ESTIMATOR', 'TF_FUNCTION')

@@ -39,7 +39,8 @@ def data(tmp_path_factory):
 def trained(data, tmp_path_factory):
     model_dir = tmp_path_factory.mktemp('run')
     flags = [f'--model_dir={model_dir}', f'--pipeline_config_path={data}']
-    assert front_door(*flags, '--num_train_steps=75') == 0
+    flags += ['--num_train_steps=75', '--set=train_config.checkpoints.save_every_n_steps=75']
+    assert front_door(*flags, '--set=eval_config.analyze=false') == 0
     return model_dir
 
 

@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from tests import learning, served, sessions, tiny_center_net, tiny_detection
-from tests.system.test_run_train_eval_detection import check_analysis
 from tests.test_run_train_eval import estimator_predictions, front_door, latest
 
 MAP = 'DetectionBoxes_Precision/mAP@.50IOU'
+# One evaluation. What analyzes boxes is seen in `test_run_train_eval_detection`.
+SETTINGS = (
+    '--set=train_config.checkpoints.save_every_n_steps=60',
+    '--set=eval_config.analyze=false',
+)
 
 
 @pytest.fixture(scope='module')
@@ -19,7 +23,7 @@ def trained(tmp_path_factory):
     model_dir = folder / 'run'
     flags = [f'--model_dir={model_dir}', f'--pipeline_config_path={config}']
     with sessions.with_rewrites():
-        assert front_door(*flags, '--set=train_config.checkpoints.save_every_n_steps=60') == 0
+        assert front_door(*flags, *SETTINGS) == 0
     return model_dir
 
 
@@ -29,12 +33,6 @@ def test_it_learns(trained):
     assert metrics[MAP] >= 0
     assert metrics['Loss/object_center'] > 0
     assert {'Loss/box/scale', 'Loss/box/offset'} <= set(metrics)
-
-
-def test_the_last_evaluation_is_analyzed(trained):
-    metrics = json.loads((trained / 'metrics.json').read_text())['0']
-    (folder,) = (trained / 'analysis').iterdir()
-    check_analysis(folder, metrics)
 
 
 def test_an_export_detects_what_the_estimator_does(trained, tmp_path):

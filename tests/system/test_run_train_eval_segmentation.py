@@ -302,11 +302,9 @@ def test_other_classes_need_new_last_layers(data, trained, tmp_path, capfd):
 # Bad input.
 
 
-PALETTE = png(np.ones([48, 48], int), palette=True)
 RECORDS = {
     'label': ({'class/encoded': png(np.full([48, 48], 7))}, ['odd.png', '7', 'from 0 to 2']),
     'key': ({'class/encoded': None}, ['image/segmentation/class/encoded']),
-    'palette': ({'class/encoded': PALETTE}, ['palette']),
 }
 
 
