@@ -57,7 +57,19 @@ LANE_TESTS := tests/test_initial_values.py tests/protos \
     exports_predict_what_the_estimator_does a_frozen_graph_predicts_what_the_estimator_does \
     a_tflite_file_answers_as_the_estimator_does \
     a_checkpoint_with_other_classes_restores_all_but_the_logits) \
-  $(addprefix tests/estimator_lib/,$(addprefix test_,environment.py model_fn.py task.py training.py)) \
+  $(addprefix tests/estimator_lib/,$(addprefix test_,environment.py model_fn.py task.py)) \
+  $(addprefix tests/estimator_lib/test_training.py::test_, \
+    it_descends_as_computed_by_hand_and_reports_all_sets keep_max_and_cadence_are_obeyed \
+    a_second_run_resumes_with_the_next_examples \
+    a_moved_folder_resumes_weights_and_the_position_of_the_reader \
+    training_ends_when_evaluations_get_no_better the_graph_hook_reaches_every_graph_of_a_run \
+    a_finished_run_that_is_started_again_adds_no_export \
+    an_evaluation_that_was_killed_is_made_first_after_a_restart \
+    checkpoints_of_another_folder_are_watched_until_the_last \
+    training_computes_in_bfloat16_and_evaluation_does_not \
+    a_step_that_is_not_finite_is_left_out_and_counted \
+    replicas_of_a_strategy_leave_out_a_step_together \
+    the_best_checkpoint_stays_and_can_be_started_from what_a_run_says_is_in_model_dir) \
   tests/estimator_lib/test_training_extensions.py::test_hooks_of_tensorflow_work \
   tests/estimator_lib/data/test_image_decoding.py tests/estimator_lib/data/test_inputs.py \
   tests/estimator_lib/evaluation/test_evaluation_session.py \
@@ -80,7 +92,6 @@ LANE_TESTS := tests/test_initial_values.py tests/protos \
   tests/system/test_two_tensorflows.py \
   $(addsuffix /test_deployable.py::test_a_file_answers_as_the_export_does, \
     $(addprefix tests/model_fns/,classification detection segmentation)) \
-  tests/model_fns/classification/test_deployable.py::test_a_network_that_was_trained_for_it_becomes_int8 \
   $(addprefix tests/model_fns/backbones/test_published_networks.py::test_computes_what_the_published_network_does, \
     [lenet] [mobilenet_v1] [mobilenet_v2_035] [resnet_v1_50]) \
   tests/model_fns/segmentation/test_recorded.py::test_training_is_the_recorded_one \

@@ -41,11 +41,11 @@ def test_it_prints_the_plan(config, capsys):
     assert 'parameters: 1 in 1 variables, 1 in 1 trained' in said
 
 
-def test_it_names_the_versions_and_gpus_without_code(config, capsys, monkeypatch):
+def test_it_names_the_versions_and_gpus_without_code(training, capsys, monkeypatch):
     build = {'cuda_compute_capabilities': ['sm_89', 'compute_90']}
     monkeypatch.setattr(tf.sysconfig, 'get_build_info', lambda: build)
     monkeypatch.setattr(half_types, 'gpu_capabilities', lambda: [(12, 0)])
-    first, second, *_ = run(config, capsys)[0].splitlines()
+    first, second, *_ = run(training, capsys)[0].splitlines()
     assert first.startswith(f'Python {platform.python_version()}, TensorFlow {tf.__version__}')
     assert first.endswith('; TensorFlow has code for GPUs of compute capability 8.9, 9.0')
     assert second.startswith("warning: this machine's GPUs have compute capability 12.0, and ")
@@ -80,6 +80,7 @@ class Measuring(Line):
 
 
 def test_it_refuses_early_stopping_on_a_metric_of_unknown_direction(config, capsys):
+    del config.eval_input_reader[1:]
     stopping = config.train_config.early_stopping
     stopping.metric = 'height'
     assert run(config, capsys, Measuring())[1] == (
@@ -92,6 +93,7 @@ def test_it_refuses_early_stopping_on_a_metric_of_unknown_direction(config, caps
 
 
 def test_early_stopping_takes_the_direction_of_a_loss(config, capsys):
+    del config.eval_input_reader[1:]
     config.train_config.early_stopping.metric = 'loss'
     said, raised = run(config, capsys)
     assert raised == '' and said.endswith('no problem found\n')
@@ -197,9 +199,9 @@ def test_a_reader_without_files_is_named(config, capsys):
     assert 'eval_input_reader[1]: ' in run(config, capsys)[1]
 
 
-def test_a_sample_is_called_one(config, tmp_path, capsys):
+def test_a_sample_is_called_one(training, tmp_path, capsys):
     line_task.write_points(tmp_path / 'points.tfrecord', np.arange(1.0, 71.0))
-    said, _ = run(config, capsys, Telling())
+    said, _ = run(training, capsys, Telling())
     assert '70 examples in 1 file, 64 looked at' in said
     assert 'the numbers are odd, of the records that were looked at (--check_all looks' in said
 
@@ -249,12 +251,12 @@ class OfNothing(Line):
 
 
 def test_examples_without_content_are_a_problem_where_all_have_been_looked_at(
-    config, tmp_path, capsys
+    training, tmp_path, capsys
 ):
-    said, raised = run(config, capsys, OfNothing())
+    said, raised = run(training, capsys, OfNothing())
     assert raised == '1 problem found:\ntrain_input_reader: there are no lines'
     line_task.write_points(tmp_path / 'points.tfrecord', np.arange(1.0, 71.0))
-    said, raised = run(config, capsys, OfNothing())
+    said, raised = run(training, capsys, OfNothing())
     assert not raised
     assert 'warning: train_input_reader: there are no lines, of the records that were' in said
 
