@@ -104,15 +104,15 @@ def pytest_collection():
 def graphs_run_as_they_are_built():
     """Switch graph rewriting off: most graphs run once, and it takes a quarter of the suite's time.
 
-    The Estimators of this process do not rewrite either, except for one run of each kind of model.
-    Processes that tests start rewrite as they do for users.
+    The Estimators of this process do not rewrite either, except for one run of each kind of model,
+    and draw no curves. Processes that tests start do both as for users.
     """
     import tensorflow as tf
 
     from tests import sessions
 
     tf.config.optimizer.set_experimental_options({'disable_meta_optimizer': True})
-    with sessions.without_rewrites():
+    with sessions.without_rewrites(), sessions.without_curves():
         yield
 
 
@@ -220,6 +220,25 @@ def forked_processes(fork_server):
 def started_processes():
     """Start the processes of one test without a fork, in a module with forked processes."""
     with mock.patch.object(subprocess, 'Popen', _STARTED):
+        yield
+
+
+@pytest.fixture(scope='module')
+def uncopied_onnx_graphs():
+    """Let tf2onnx not copy the graph before each of its passes, half of the time of a conversion.
+
+    It goes on with the copy where a pass fails. With any value of this variable that is an error.
+    """
+    with mock.patch.dict(os.environ, TF2ONNX_CATCH_ERRORS='FALSE'):
+        yield
+
+
+@pytest.fixture
+def drawn_curves():
+    """Draw the curves of the runs of one test, see `tests.sessions`."""
+    from tests import sessions
+
+    with sessions.with_curves():
         yield
 
 

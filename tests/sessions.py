@@ -1,9 +1,11 @@
-"""Sessions of tests that run their graphs as they are built, without Grappler's rewrites."""
+"""Runs in the process of tests, without what costs more than their few steps."""
 
 import contextlib
+import types
 from unittest import mock
 
 from estimator_lib import building
+from estimator_lib.run_records import curves, results
 
 create_as_for_users = building.create_session_config
 
@@ -30,3 +32,14 @@ def with_rewrites():
     """Restore the rewrites of users, inside of `without_rewrites`."""
     with mock.patch.object(building, 'create_session_config', create_as_for_users):
         yield
+
+
+def without_curves():
+    """Leave out `results.png`: to draw it takes a fifth of a run of a few steps."""
+    undrawn = types.SimpleNamespace(**{**vars(curves), 'draw': lambda *_: None})
+    return mock.patch.object(results, 'curves', undrawn)
+
+
+def with_curves():
+    """Draw `results.png` as for users, inside of `without_curves`."""
+    return mock.patch.object(results, 'curves', curves)

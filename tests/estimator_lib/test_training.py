@@ -69,6 +69,7 @@ def test_sessions_take_a_part_of_each_gpu(tmp_path):
         assert (gpu.per_process_gpu_memory_fraction, gpu.allow_growth) == (fraction, True)
 
 
+@pytest.mark.usefixtures('drawn_curves')
 @pytest.mark.parametrize('loop', ['ESTIMATOR', 'TF_FUNCTION'])
 def test_it_descends_as_computed_by_hand_and_reports_all_sets(tmp_path, loop):
     config = line_task.create_config(tmp_path)
@@ -97,6 +98,7 @@ def test_it_descends_as_computed_by_hand_and_reports_all_sets(tmp_path, loop):
     assert list(start['data']) == ['train', 'eval_0', 'eval_again']
 
 
+@pytest.mark.usefixtures('drawn_curves')
 def test_training_and_then_evaluation_leave_the_same_line(config, tmp_path):
     config.train_config.num_steps = 4
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
@@ -451,6 +453,7 @@ def test_a_run_of_more_steps_does_not_evaluate_again_what_it_begins_with(config,
     assert evaluated_steps(log) == evaluated_in(tmp_path / 'run') == [2, 4, 6]
 
 
+@pytest.mark.usefixtures('drawn_curves')
 def test_checkpoints_of_another_folder_are_watched_until_the_last(config, tmp_path, log):
     training.train_and_evaluate(Line(), config, str(tmp_path / 'run'), evaluate=False)
     metrics = training.evaluate_checkpoints(

@@ -25,6 +25,7 @@ from tests.model_fns.segmentation.test_deployable import tiny_backbone  # noqa: 
 PACKAGES = ('tf2onnx', 'onnx', 'onnxruntime')
 MISSING = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
 
+pytestmark = pytest.mark.usefixtures('shallow_networks', 'uncopied_onnx_graphs')
 writes = pytest.mark.skipif(bool(MISSING), reason=f'{MISSING} are not installed: [onnx]')
 CLOSE = {'rtol': 1e-4, 'atol': 1e-4}
 
@@ -108,7 +109,7 @@ def test_a_network_that_was_trained_to_be_quantized_computes_its_evaluation(tmp_
     import onnx
 
     nodes = [node.op_type for node in onnx.load(str(tmp_path / 'model.onnx')).graph.node]
-    assert nodes.count('QuantizeLinear') == nodes.count('DequantizeLinear') > 20
+    assert nodes.count('QuantizeLinear') == nodes.count('DequantizeLinear') > 9
 
 
 @writes
@@ -181,8 +182,10 @@ def made(text, folder):
 
 @writes
 @pytest.mark.parametrize('family', FAMILIES)
-def test_detectors_whose_files_take_any_number_of_images(family, tmp_path):
+def test_detectors_whose_files_take_any_number_of_images(family, tmp_path, monkeypatch):
     """What an export answers to each image, a file answers to all of them at once."""
+    if 'rotated' in family:  # one of its passes fails on their loops
+        monkeypatch.delenv('TF2ONNX_CATCH_ERRORS')
     task, config, checkpoint = made(FAMILIES[family](tmp_path), tmp_path)
     served = tiny_deployed.Served(task, checkpoint)
     deployed = tiny_deployed.Deployed(
