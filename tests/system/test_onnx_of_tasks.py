@@ -184,8 +184,11 @@ def made(text, folder):
 @pytest.mark.parametrize('family', FAMILIES)
 def test_detectors_whose_files_take_any_number_of_images(family, tmp_path, monkeypatch):
     """What an export answers to each image, a file answers to all of them at once."""
-    if 'rotated' in family:  # one of its passes fails on their loops
-        monkeypatch.delenv('TF2ONNX_CATCH_ERRORS')
+    import onnx
+    import tf2onnx.optimizer
+
+    if 'rotated' in family:  # a pass fails on their loops: users have the graph without it
+        monkeypatch.delitem(tf2onnx.optimizer._optimizers, 'remove_identity')
     task, config, checkpoint = made(FAMILIES[family](tmp_path), tmp_path)
     served = tiny_deployed.Served(task, checkpoint)
     deployed = tiny_deployed.Deployed(
@@ -203,8 +206,6 @@ def test_detectors_whose_files_take_any_number_of_images(family, tmp_path, monke
         assert_alike(
             {name: outputs[name] for name in names}, {name: wanted[name] for name in names}
         )
-
-    import onnx
 
     model = onnx.load(str(tmp_path / 'model.onnx'))
     onnx.checker.check_model(model)
