@@ -309,9 +309,10 @@ def writers_closed(model_dir: str) -> Iterator[None]:
             # What cannot be written, as on a full disk, has been reported by the run.
             with contextlib.suppress(tf.errors.OpError, OSError):
                 get_writer(folder).close()
+            # Its `clear` would close the writers of all folders.
+            with tf1.summary.FileWriterCache._lock:
+                tf1.summary.FileWriterCache._cache.pop(folder, None)
         _written.difference_update(inside)
-        if inside:
-            tf1.summary.FileWriterCache.clear()
 
 
 class Offered(NamedTuple):
