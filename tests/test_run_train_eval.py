@@ -217,6 +217,8 @@ def test_exports_predict_what_the_estimator_does(trained, predicted, tmp_path, i
     got = served.answers(latest(tmp_path), images, input_type)
     assert sorted(got) == ['classes', 'logits', 'probabilities']
     served.require_close(got, expected)
+    if input_type == 'image_tensor':
+        served.require_clients(latest(tmp_path), images, got)
     assert got['classes'].dtype == np.int64 and set(got['classes']) <= {1, 2, 3}
 
 

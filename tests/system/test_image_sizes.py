@@ -110,6 +110,8 @@ def test_a_served_batch_of_one_size(exports, predicted, input_type):
     got = served.answers(exports[input_type], sent, input_type)
     assert got['num_detections'].min() > 0
     served.require_close(got, expected, 1e-4)
+    if input_type == 'image_tensor':
+        served.require_clients(exports[input_type], sent, got)
 
 
 def test_what_is_batched_and_what_of_it_is_image():

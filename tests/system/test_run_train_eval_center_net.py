@@ -51,3 +51,4 @@ def test_an_export_detects_what_the_estimator_does(trained, tmp_path):
     }
     assert got['num_detections'].min() > 0
     served.require_close(got, estimator_predictions(trained, images))
+    served.require_clients(latest(tmp_path), images, got)

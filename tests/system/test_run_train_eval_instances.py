@@ -51,6 +51,7 @@ def test_an_export_detects_what_the_estimator_does(trained, exported):
     got = served.answers(exported, images())
     assert set(got) == OUTPUTS | set(NAMES)
     served.require_close(got, estimator_predictions(trained[0], images()))
+    served.require_clients(exported, images(), got)
     valid = np.arange(6) < got['num_detections'][:, np.newaxis]
     assert valid.any()
     near, far = np.split(got['detection_boxes'][:, :, np.newaxis], 2, axis=-1)

@@ -102,6 +102,7 @@ def check_export(model_dir, tmp_path, most):
     assert got['detection_corners'].shape == (2, most, 8)
     assert got['num_detections'].min() > 0
     served.require_close(got, estimator_predictions(model_dir, images()))
+    served.require_clients(latest(tmp_path), images(), got)
     # The numbers, with the sides of the image as it came, are the smallest box around the corners,
     # which other proportions of the input have made a parallelogram.
     size = tiny_rotated.HEIGHT, tiny_rotated.WIDTH

@@ -129,6 +129,7 @@ def test_an_export_predicts_what_the_estimator_does(trained, predicted, tmp_path
     sent, expected = predicted
     got = served.answers(latest(tmp_path), sent)
     assert set(got) == OUTPUTS
+    served.require_clients(latest(tmp_path), sent, got)
     for name in OUTPUTS:
         if got[name].dtype == np.float32:
             np.testing.assert_allclose(got[name], expected[name], rtol=1e-3, atol=1e-3)
