@@ -183,7 +183,7 @@ def made(text, folder):
 @writes
 @pytest.mark.parametrize('family', FAMILIES)
 def test_detectors_whose_files_take_any_number_of_images(family, tmp_path, monkeypatch):
-    """What an export answers to each image, a file answers to all of them at once."""
+    """What an export answers to each image, a file answers to all of them at once, or to none."""
     import onnx
     import tf2onnx.optimizer
 
@@ -197,7 +197,12 @@ def test_detectors_whose_files_take_any_number_of_images(family, tmp_path, monke
     images = tiny_deployed.images(3, 50, 64)
     expected = [served(image) for image in images]
     assert sum(one[fields.NUM_DETECTIONS][0] for one in expected) >= 4
-    found = deployed.file.run(np.concatenate([deployed.pixels(image) for image in images]))
+    pixels = np.concatenate([deployed.pixels(image) for image in images])
+    found = deployed.file.run(pixels)
+    none = deployed.file.run(pixels[:0])
+    assert {name: one.shape for name, one in none.items()} == {
+        name: (0, *one.shape[1:]) for name, one in found.items()
+    }
     kept = [name for name in OUTPUTS if name in found]
     for index, (image, wanted) in enumerate(zip(images, expected)):
         row = {name: value[index : index + 1] for name, value in found.items()}

@@ -256,7 +256,7 @@ class DeviceWriter(Writer[DeviceModel]):
         if quantize not in self.quantizes:
             raise errors.UserError(
                 f'--quantize={quantize}: --format={self.name} has '
-                f'{" and ".join(self.quantizes)}; expected {self.quantizes[0]}.'
+                f'{" and ".join(self.quantizes)}; expected {self.quantizes[0]}, or --format=tflite.'
             )
         if is_aware and quantize != INT8:
             raise errors.UserError(

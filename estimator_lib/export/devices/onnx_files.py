@@ -313,6 +313,7 @@ def _converted(graph_def: tf1.GraphDef, image: tf.Tensor, outputs: Mapping[str, 
     except Exception as error:  # the converter raises errors of any type
         reason = errors.first_line(error)
         raise errors.UserError(f'the network cannot be converted to ONNX: {reason}') from error
+    onnx_ops.keep_empty_batches(model.graph)
     onnx_ops.separate_bodies(model.graph)
     onnx_ops.name_dimensions(model.graph)
     unknown = sorted(

@@ -87,6 +87,33 @@ def _rename(graph: Any, names: Mapping[str, str]) -> None:
                 _rename(attribute.g, names)
 
 
+def keep_empty_batches(graph: Any) -> None:
+    """Reshape without an inferred size where the converter turns [B, N, 1] into [B, 1, N].
+
+    It writes the shape [0, 1, -1]: as in the input, 1, what remains. Of no image any size remains.
+    `Flatten` tells N from the shape of the input.
+
+    Args:
+        graph: a `GraphProto`; changed in place.
+    """
+    from onnx import helper, numpy_helper
+
+    shapes = {one.name: numpy_helper.to_array(one).tolist() for one in graph.initializer}
+    nodes = []
+    for node in graph.node:
+        shape = shapes.get(node.input[1], []) if node.op_type == 'Reshape' else []
+        if shape[:1] == [0] and sorted(shape[1:]) == [-1, *[1] * (len(shape) - 2)]:
+            flat, axes = f'{node.name}/flat', f'{node.name}/axes'
+            ones = np.flatnonzero(np.equal(shape, 1)).astype(np.int64)
+            graph.initializer.append(numpy_helper.from_array(ones, axes))
+            nodes.append(helper.make_node('Flatten', node.input[:1], [flat], name=flat, axis=1))
+            nodes.append(helper.make_node('Unsqueeze', [flat, axes], node.output, name=node.name))
+        else:
+            nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
 def name_dimensions(graph: Any) -> None:
     """Name the dimensions of the input, an image, and those of outputs that are not known."""
     names = 'batch', 'height', 'width', 'channels'

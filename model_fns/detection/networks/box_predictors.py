@@ -390,15 +390,26 @@ def _constant(value: float) -> layers.Initializer:
 
 
 def _flatten_anchors(predictions: tf.Tensor, head: Head, count: int) -> tf.Tensor:
-    """Reshape [B, height, width, count * outputs] to float32 [B, anchors, outputs]."""
+    """Reshape [B, height, width, count * outputs] to float32 [B, anchors, outputs], clipped."""
     # Half types end here. Losses sum over all anchors, decoding takes exp of codes, and bfloat16
     # has 8 significant bits.
     predictions = layers.to_float32(predictions)
     if head.clip is not None:
         predictions = tf.clip_by_value(predictions, *head.clip)
-    shape: List[Optional[int]] = predictions.shape.as_list()
-    # tf.reshape infers one dimension only. A static number of anchors keeps the shapes of outputs
-    # static, which converters of files need.
-    anchors = -1 if None in shape[1:3] else shape[1] * shape[2] * count
-    batch = tf.shape(predictions)[0] if anchors == -1 else -1
-    return tf.reshape(predictions, [batch, anchors, head.num_outputs])
+    return flatten_anchors(predictions, head.num_outputs, count)
+
+
+def flatten_anchors(predictions: tf.Tensor, num_outputs: int, count: int) -> tf.Tensor:
+    """Reshape [B, height, width, count * outputs] to [B, anchors, outputs].
+
+    Args:
+        predictions: of all anchors of a map.
+        num_outputs: of an anchor.
+        count: anchors of a cell.
+    """
+    shape: List[Any] = predictions.shape.as_list()
+    # A static number of anchors keeps the shapes of outputs static, which converters of files need.
+    # Only the batch may be inferred: no runtime can tell the number of anchors of no image.
+    height, width = tf.unstack(tf.shape(predictions)[1:3]) if None in shape[1:3] else shape[1:3]
+    batch = tf.shape(predictions)[0] if None in shape[1:3] else -1
+    return tf.reshape(predictions, [batch, height * width * count, num_outputs])

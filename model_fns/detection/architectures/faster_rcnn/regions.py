@@ -20,6 +20,7 @@ from model_fns.detection.boxes.anchors import Array, Size
 from model_fns.detection.boxes.family import ModelBoxes
 from model_fns.detection.detections import suppression
 from model_fns.detection.losses import losses
+from model_fns.detection.networks import box_predictors
 from model_fns.layers import forward_pass
 
 tf1 = tf.compat.v1
@@ -88,7 +89,7 @@ class RegionHead:
             for scope, size in (('BoxEncodingPredictor', self.code_size), ('ClassPredictor', 2)):
                 flat = layers.conv2d(hidden, anchors_per_cell * size, 1, self.style.linear(), scope)
                 flat = layers.to_float32(flat)
-                outputs.append(tf.reshape(flat, [tf.shape(flat)[0], -1, size]))
+                outputs.append(box_predictors.flatten_anchors(flat, size, anchors_per_cell))
         return outputs[0], outputs[1]
 
 

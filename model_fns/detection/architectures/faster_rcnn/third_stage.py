@@ -290,13 +290,14 @@ def is_by_row(style: layers.LayerStyle) -> bool:
 def true_rows(marks: tf.Tensor) -> tf.Tensor:
     """Find the marked rows: int32 [R], in order; the first row if none is marked.
 
-    There is always at least one row, because the network needs an input.
+    There is always at least one row, because the network needs an input, but of no image.
 
     Args:
         marks: bool [B, N].
     """
     flat = tf.cast(tf.reshape(marks, [-1]), tf.int32)
-    return tf.math.top_k(flat, tf.maximum(tf.reduce_sum(flat), 1)).indices
+    least = tf.minimum(tf.size(flat), 1)
+    return tf.math.top_k(flat, tf.maximum(tf.reduce_sum(flat), least)).indices
 
 
 def take_rows(values: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

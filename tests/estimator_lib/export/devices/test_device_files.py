@@ -146,7 +146,7 @@ def test_arithmetic_that_a_format_does_not_have(model, tmp_path):
     with pytest.raises(errors.UserError) as caught:
         export(model, tmp_path, Writer('float16'))
     assert str(caught.value) == (
-        '--quantize=float16: --format=tflite has none and int8; expected none.'
+        '--quantize=float16: --format=tflite has none and int8; expected none, or --format=tflite.'
     )
 
 

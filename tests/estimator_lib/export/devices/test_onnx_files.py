@@ -115,6 +115,19 @@ def weights(path):
 
 
 @writes
+@pytest.mark.parametrize('kind', ['int8', 'dynamic'])
+def test_8_bits_are_refused_with_the_format_that_has_them(kind, tmp_path):
+    checkpoint = tiny_task.save(tmp_path / 'model.ckpt', tiny_task.values())
+    config, task = pipeline_pb2.TrainEvalPipelineConfig(), tiny_task.TinyTask()
+    writer = onnx_files.OnnxWriter(quantize=kind)
+    with pytest.raises(errors.UserError) as caught:
+        exporting.export(task, config, checkpoint, str(tmp_path), writer)
+    assert str(caught.value) == (
+        f'--quantize={kind}: --format=onnx has none and float16; expected none, or --format=tflite.'
+    )
+
+
+@writes
 def test_a_file_in_float16_takes_and_returns_float32(tmp_path):
     checkpoint = tiny_task.save(tmp_path / 'model.ckpt', tiny_task.values())
     config, task = pipeline_pb2.TrainEvalPipelineConfig(), tiny_task.TinyTask()
