@@ -55,6 +55,7 @@ _SCOPES = (
     'FeatureExtractor',
     'KerasFeatureExtractor',
     'FirstStageFeatureExtractor',
+    'KerasFirstStageFeatureExtractor',
     'BoxPredictor_0',
     'WeightSharedConvolutionalBoxPredictor',
 )
