@@ -237,6 +237,14 @@ def test_a_frozen_graph_predicts_what_the_estimator_does(trained, predicted, tmp
         tf.import_graph_def(graph_def, name='')
         logits = session.run('logits:0', {'image_tensor:0': images})
     np.testing.assert_allclose(logits, expected['logits'], rtol=1e-5, atol=1e-5)
+    for number, image in enumerate(images):
+        Image.fromarray(image).save(tmp_path / f'{number}.png')
+    out, file = tmp_path / 'out', latest(tmp_path) / 'frozen_inference_graph.pb'
+    flags = [f'--images={tmp_path}/*.png', f'--output_dir={out}', '--pictures=none']
+    assert front_door('--mode=predict', f'--model_file={file}', *flags) == 0
+    rows = json.loads((out / 'predictions.json').read_text()).values()
+    scores = expected['probabilities'].max(-1)
+    assert [row['classes'][0]['score'] for row in rows] == pytest.approx(scores, abs=1e-4)
 
 
 @pytest.mark.parametrize(

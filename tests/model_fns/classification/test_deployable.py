@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from google.protobuf import text_format
 
 from estimator_lib import errors
@@ -65,6 +66,17 @@ def test_a_network_that_was_trained_for_it_becomes_int8(tmp_path):
     parts = deployed.deployable.agreement(deployed.graph.run(pixels), found, exact=False)
     assert set(parts) == {'classes', 'logits', 'probabilities'}
     assert min(parts.values()) > 0.7
+
+
+def test_pixels_beyond_those_of_files_are_kept():
+    """A bicubic resize makes some, which the network was trained on."""
+    task = build_task(config_of(f'{TINY} preprocessing: "efficientnet"'))
+    pixels = np.float32([[[[-9.0, 0.0, 264.0]]]])
+    normalized = (pixels - [123.675, 116.28, 103.53]) / [58.395, 57.12, 57.375]
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        image = tf.constant(normalized, tf.float32)
+        found = session.run(task.deployable(Ops.CORE).pixels({'image': image}))
+    np.testing.assert_allclose(found, pixels, atol=1e-3)
 
 
 @pytest.mark.parametrize('preprocessing', ['lenet', 'cifarnet'])
