@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copy
 import os
 from typing import (
     Any,
     Callable,
+    Counter,
     Dict,
     Iterator,
     List,
@@ -34,8 +36,10 @@ Draw = Callable[..., Optional[np.ndarray]]
 Files = Callable[[Arrays, Arrays], Dict[str, bytes]]
 
 _EXAMPLES = '_examples_to_draw'
-# Folders of events that this process has a writer of, see `writers_closed`.
+# Folders of events that this process has a writer of, and how many writers of each it has closed;
+# see `writers_closed`.
 _written: Set[str] = set()
+_closed: Counter[str] = collections.Counter()
 
 
 class TrainingScalars(global_steps.GlobalStepHook):
@@ -290,8 +294,13 @@ def write(
 def get_writer(folder: str) -> tf1.summary.FileWriter:
     """Return the writer of a folder's events, which hooks and Estimators share."""
     _written.add(folder)
-    with tf.Graph().as_default():  # a writer cannot be created in eager mode
-        return tf1.summary.FileWriterCache.get(folder)
+    cache, closed = tf1.summary.FileWriterCache, _closed[folder]
+    with tf.Graph().as_default(), cache._lock:  # a writer cannot be created in eager mode
+        if folder not in cache._cache:
+            # The name has the second: another file of the same second would replace the first.
+            suffix = f'.{closed}' if closed else None
+            cache._cache[folder] = tf1.summary.FileWriter(folder, filename_suffix=suffix)
+        return cache._cache[folder]
 
 
 @contextlib.contextmanager
@@ -309,6 +318,7 @@ def writers_closed(model_dir: str) -> Iterator[None]:
             # What cannot be written, as on a full disk, has been reported by the run.
             with contextlib.suppress(tf.errors.OpError, OSError):
                 get_writer(folder).close()
+            _closed[folder] += 1
             # Its `clear` would close the writers of all folders.
             with tf1.summary.FileWriterCache._lock:
                 tf1.summary.FileWriterCache._cache.pop(folder, None)

@@ -208,3 +208,16 @@ def test_the_first_examples_of_an_evaluation_are_drawn(tmp_path, with_labels, co
     assert [picture[0, 0, 0] for _, _, picture in found] == expected
     names = sorted(path.name for path in files.iterdir())
     assert names == [f'{number + 1:03d}_{number}.png' for number in expected]
+
+
+def test_writers_of_one_second_and_folder_replace_no_events(tmp_path):
+    for step in range(3):
+        with summaries.writers_closed(str(tmp_path)):
+            summaries.write(str(tmp_path), step, {'loss': float(step)})
+    found = [
+        (event.step, event.summary.value[0].simple_value)
+        for path in sorted(glob.glob(f'{tmp_path}/events.out.tfevents.*'))
+        for event in tf1.train.summary_iterator(path)
+        if event.summary.value
+    ]
+    assert sorted(found) == [(0, 0.0), (1, 1.0), (2, 2.0)]
