@@ -80,7 +80,7 @@ PROCESSORS = (
 # For the program that serves an export, which does not import this package.
 SERVER_VARIABLES = {KERNELS: '1'}
 # oneDNN has a layout of weights of its own. It copies constants into it once, and variables at each
-# request, unless this is 1. Never set it where a process trains: it would keep the first values.
+# request, unless this is 1. Never set it where a process trains: it would compute with old weights.
 FROZEN_WEIGHTS = 'TF_ONEDNN_ASSUME_FROZEN_WEIGHTS'
 
 

@@ -227,7 +227,7 @@ def started_processes():
 def uncopied_onnx_graphs():
     """Let tf2onnx not copy the graph before each of its passes, half of the time of a conversion.
 
-    It goes on with the copy where a pass fails. With any value of this variable that is an error.
+    It takes the copy where a pass fails. With any value of this variable that is an error.
     """
     with mock.patch.dict(os.environ, TF2ONNX_CATCH_ERRORS='FALSE'):
         yield
