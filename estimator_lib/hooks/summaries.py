@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import copy
 import os
+import time
 from typing import (
     Any,
     Callable,
-    Counter,
     Dict,
     Iterator,
     List,
@@ -17,7 +16,6 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
-    Set,
     Tuple,
 )
 
@@ -36,10 +34,6 @@ Draw = Callable[..., Optional[np.ndarray]]
 Files = Callable[[Arrays, Arrays], Dict[str, bytes]]
 
 _EXAMPLES = '_examples_to_draw'
-# Folders of events that this process has a writer of, and how many writers of each it has closed;
-# see `writers_closed`.
-_written: Set[str] = set()
-_closed: Counter[str] = collections.Counter()
 
 
 class TrainingScalars(global_steps.GlobalStepHook):
@@ -293,14 +287,8 @@ def write(
 
 def get_writer(folder: str) -> tf1.summary.FileWriter:
     """Return the writer of a folder's events, which hooks and Estimators share."""
-    _written.add(folder)
-    cache, closed = tf1.summary.FileWriterCache, _closed[folder]
-    with tf.Graph().as_default(), cache._lock:  # a writer cannot be created in eager mode
-        if folder not in cache._cache:
-            # The name has the second: another file of the same second would replace the first.
-            suffix = f'.{closed}' if closed else None
-            cache._cache[folder] = tf1.summary.FileWriter(folder, filename_suffix=suffix)
-        return cache._cache[folder]
+    with tf.Graph().as_default():  # a writer cannot be created in eager mode
+        return tf1.summary.FileWriterCache.get(folder)
 
 
 @contextlib.contextmanager
@@ -310,19 +298,23 @@ def writers_closed(model_dir: str) -> Iterator[None]:
     TensorFlow never closes them. They would keep a thread and a file each, and the next run of the
     same process in a folder that was deleted would write its events to the deleted file.
     """
+    cache, files = tf1.summary.FileWriterCache, []
     try:
         yield
     finally:
-        inside = {each for each in _written if f'{each}/'.startswith(f'{model_dir}/')}
-        for folder in inside:
+        # Not by `clear`, which closes the writers of all folders.
+        with cache._lock:
+            ended = [each for each in cache._cache if f'{each}/'.startswith(f'{model_dir}/')]
+            writers = {folder: cache._cache.pop(folder) for folder in ended}
+        for folder, writer in writers.items():
             # What cannot be written, as on a full disk, has been reported by the run.
             with contextlib.suppress(tf.errors.OpError, OSError):
-                get_writer(folder).close()
-            _closed[folder] += 1
-            # Its `clear` would close the writers of all folders.
-            with tf1.summary.FileWriterCache._lock:
-                tf1.summary.FileWriterCache._cache.pop(folder, None)
-        _written.difference_update(inside)
+                writer.close()
+                files += tf.io.gfile.listdir(folder)
+        # A file is named by the second: another one of the same second would replace it.
+        now = time.time()
+        if any(f'.tfevents.{int(now)}.' in name for name in files):
+            time.sleep(int(now) + 1 - now)
 
 
 class Offered(NamedTuple):

@@ -211,7 +211,7 @@ def test_the_first_examples_of_an_evaluation_are_drawn(tmp_path, with_labels, co
 
 
 def test_writers_of_one_second_and_folder_replace_no_events(tmp_path):
-    for step in range(3):
+    for step in range(2):
         with summaries.writers_closed(str(tmp_path)):
             summaries.write(str(tmp_path), step, {'loss': float(step)})
     found = [
@@ -220,4 +220,4 @@ def test_writers_of_one_second_and_folder_replace_no_events(tmp_path):
         for event in tf1.train.summary_iterator(path)
         if event.summary.value
     ]
-    assert sorted(found) == [(0, 0.0), (1, 1.0), (2, 2.0)]
+    assert sorted(found) == [(0, 0.0), (1, 1.0)]
