@@ -96,9 +96,13 @@ def keep_empty_batches(graph: Any) -> None:
     Args:
         graph: a `GraphProto`; changed in place.
     """
-    from onnx import helper, numpy_helper
+    from onnx import TensorProto, helper, numpy_helper
 
-    shapes = {one.name: numpy_helper.to_array(one).tolist() for one in graph.initializer}
+    shapes = {
+        one.name: numpy_helper.to_array(one).tolist()
+        for one in graph.initializer
+        if one.data_type == TensorProto.INT64 and len(one.dims) == 1
+    }
     nodes = []
     for node in graph.node:
         shape = shapes.get(node.input[1], []) if node.op_type == 'Reshape' else []
