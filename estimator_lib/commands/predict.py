@@ -195,12 +195,16 @@ def refuse_unknown(task: Optional[Task], options: Options) -> None:
         errors.UserError: there is no task, and the options choose outputs, crops or another format
             than json.
     """
-    chooses = options.output_format != 'json' or options.shown != AS_CONFIGURED or options.crops
-    if task is None and chooses:
+    asked = {
+        f'for --output_format={options.output_format}': options.output_format != 'json',
+        'for --crops': options.crops,
+        'to choose among them': options.shown != AS_CONFIGURED,
+    }
+    if task is None and any(asked.values()):
+        purposes = ' and '.join(purpose for purpose, is_asked in asked.items() if is_asked)
         raise errors.UserError(
-            'the model has no pipeline.config, so what its outputs mean is not known: to choose '
-            f'among them, for --crops, and for other formats than json (it is '
-            f'{options.output_format}), --pipeline_config_path is needed.'
+            'the model has no pipeline.config, so what its outputs mean is not known: '
+            f'{purposes} --pipeline_config_path is needed.'
         )
 
 
